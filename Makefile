@@ -1,0 +1,34 @@
+# `make demo` and `make test` are all a newcomer needs; both set up first, once.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-input
+SAMPLE = magistrate/sample/dialogues.jsonl
+
+.PHONY: setup demo test stress lint bench clean
+
+setup: .venv/.ready
+
+# PyTorch and the rest are fetched side by side. The rest goes in without following its dependencies; see requirements/cpu.txt.
+.venv/.ready: pyproject.toml requirements/torch.txt requirements/cpu.txt requirements/dev.txt
+	@echo "Setting up .venv: a few minutes the first time"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --no-compile -r requirements/torch.txt & torch=$$!; \
+	  $(PIP) --no-compile --no-deps -r requirements/cpu.txt -r requirements/dev.txt && wait $$torch
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup
+	@.venv/bin/magistrate score $(SAMPLE) --judge llm-eval --model magistrate-tiny --output demo-verdicts.jsonl --overwrite
+
+test: setup
+	.venv/bin/python -m pytest
+
+stress: setup
+	.venv/bin/python -m pytest -m stress
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-verdicts*

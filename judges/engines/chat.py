@@ -1,0 +1,88 @@
+"""From a conversation to token ids: the chat template once, and text from a sample never as a special token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from judges.errors import EngineError
+from judges.judge import Message
+
+MASK = "\ue000"
+"""A private-use character that stands for one character of a special token's text inside a message."""
+
+
+class ChatTokenizer:
+    """Renders messages with a model's own chat template and encodes them.
+
+    The template writes the special tokens, the beginning of the text included, so the encoder adds none: no double BOS.
+    A message that contains the text of a special token, ``<|eot_id|>`` say, is encoded so that this text stays text.
+
+    Args:
+        tokenizer: A Hugging Face tokenizer.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        special = {str(token) for token in tokenizer.all_special_tokens}
+        special |= {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+        longest_first = sorted(filter(None, special), key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, longest_first))) if longest_first else re.compile(r"(?!)")
+
+    @classmethod
+    def load(cls, folder: Path) -> ChatTokenizer:
+        """Load the tokenizer that lies beside a model's weights.
+
+        Raises:
+            EngineError: The folder holds no tokenizer that can be read.
+        """
+        from transformers import AutoTokenizer
+
+        try:
+            return cls(AutoTokenizer.from_pretrained(str(folder)))
+        except (OSError, ValueError) as error:
+            raise EngineError(f"cannot load the tokenizer of {folder}: {error}") from error
+
+    def encode(self, messages: Sequence[Message], answer_start: str = "") -> list[int]:
+        """Token ids of the conversation, up to where the answer starts or goes on.
+
+        Args:
+            messages: The conversation.
+            answer_start: Text of the answer that already stands.
+        """
+        rendered = self._render([(message.role, message.content) for message in messages])
+        if any(self._special.search(message.content) for message in messages):
+            ids = self._encode_hostile(rendered, messages)
+        else:
+            ids = self._encode(rendered, special_tokens=True)
+        return ids + self._encode(answer_start, special_tokens=False) if answer_start else ids
+
+    def _render(self, messages: Sequence[tuple[str, str]]) -> str:
+        turns = [{"role": role, "content": content} for role, content in messages]
+        if self.tokenizer.chat_template is None:
+            # A base model has no turns: it gets the plain text behind its beginning-of-text token.
+            return (self.tokenizer.bos_token or "") + "\n\n".join(content for _, content in messages) + "\n"
+        return str(self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+
+    def _encode_hostile(self, rendered: str, messages: Sequence[Message]) -> list[int]:
+        """Encode a conversation whose messages spell special tokens.
+
+        Rendering the same conversation with those spellings masked, character for character, shows which special tokens
+        are the template's own. The text between two of them is encoded with every special token switched off.
+        """
+        masked = self._render([(m.role, self._special.sub(lambda match: MASK * len(match[0]), m.content)) for m in messages])
+        if len(masked) != len(rendered):
+            raise EngineError("the model's chat template changes text inside messages; special tokens cannot be kept apart")
+        ids: list[int] = []
+        end = 0
+        for match in self._special.finditer(masked):
+            ids += self._encode(rendered[end : match.start()], special_tokens=False)
+            ids.append(self.tokenizer.convert_tokens_to_ids(match[0]))
+            end = match.end()
+        return ids + self._encode(rendered[end:], special_tokens=False)
+
+    def _encode(self, text: str, *, special_tokens: bool) -> list[int]:
+        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special_tokens)
+        return list(encoded["input_ids"])

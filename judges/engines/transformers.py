@@ -1,0 +1,192 @@
+"""Outlines' own constrained generation on transformers: runs anywhere PyTorch does."""
+
+from __future__ import annotations
+
+from collections import deque
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from judges.engines import weights
+from judges.engines.chat import ChatTokenizer
+from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
+from judges.engines.worker import Job, LocalEngine
+from judges.errors import ContextOverflowError, EngineError
+
+OUTLINES_BACKENDS = {"outlines": "outlines_core", "xgrammar": "xgrammar", "guidance": "llguidance"}
+
+
+class TransformersEngine(LocalEngine):
+    """Hosts a model on transformers, constrained by Outlines' logits processors.
+
+    Args:
+        model: An embedded model's name, a folder, or a repository on the Hugging Face hub.
+        revision: Branch, tag or commit on the hub.
+        constraint: ``outlines``, ``xgrammar`` or ``guidance``.
+        dtype: Number format of weights and activations; ``auto`` takes the checkpoint's.
+        max_model_len: Context length in tokens; ``None`` takes the model's own.
+        batch_size: How many answers are written at once.
+    """
+
+    max_alternatives = 1024
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str | None = None,
+        constraint: str = "outlines",
+        dtype: str = "auto",
+        max_model_len: int | None = None,
+        batch_size: int = 16,
+    ) -> None:
+        super().__init__()
+        self.folder: Path = weights.locate(model, revision)
+        self.dtype = dtype
+        self.batch_size = batch_size
+        self.window = 4 * batch_size
+        self.max_model_len = max_model_len
+        self._identity = EngineIdentity(
+            engine="transformers",
+            engine_version=f"{metadata.version('transformers')}, outlines {metadata.version('outlines')}",
+            model=model,
+            weights=weights.digest(self.folder),
+            constraint=constraint,
+            options={"dtype": dtype, "max_model_len": max_model_len},
+        )
+        self._waiting: deque[Job] = deque()
+        self._processors: dict[str, Any] = {}
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return self._identity
+
+    def _load(self) -> None:
+        import torch
+        from outlines import from_transformers
+        from transformers import AutoModelForCausalLM
+
+        self.chat = ChatTokenizer.load(self.folder)
+        try:
+            model = AutoModelForCausalLM.from_pretrained(str(self.folder), dtype=self.dtype)
+        except (OSError, ValueError) as error:
+            raise EngineError(f"transformers cannot load {self._identity.model}: {error}") from error
+        self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        self.context = self.max_model_len or int(self._model.config.max_position_embeddings)
+        self._outlined = from_transformers(self._model, self.chat.tokenizer)
+
+    def _encode(self, request: Request) -> list[int]:
+        prompt_ids = self.chat.encode(request.messages, request.answer_start)
+        if len(prompt_ids) + request.max_tokens > self.context:
+            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
+        return prompt_ids
+
+    def _work(self) -> None:
+        stop = False
+        while not stop:
+            arrived, stop = self._drain(wait=not self._waiting)
+            self._waiting.extend(arrived)
+            if batch := self._next_batch():
+                for job, generation in zip(batch, self._generate(batch), strict=True):
+                    job.succeed(generation)
+
+    def _next_batch(self) -> list[Job]:
+        """The oldest job and those behind it that want an answer of the same kind."""
+        batch: list[Job] = []
+        others: deque[Job] = deque()
+        while self._waiting and len(batch) < self.batch_size:
+            job = self._waiting.popleft()
+            if job.future.cancelled():
+                continue
+            same = not batch or _kind(job.request) == _kind(batch[0].request)
+            (batch if same else others).append(job)
+        self._waiting.extendleft(reversed(others))
+        return batch
+
+    def _generate(self, batch: list[Job]) -> list[Generation]:
+        import torch
+
+        request = batch[0].request
+        longest = max(len(job.prompt_ids) for job in batch)
+        pad = self.chat.tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (longest - len(job.prompt_ids)) + job.prompt_ids for job in batch])
+        mask = torch.tensor([[0] * (longest - len(j.prompt_ids)) + [1] * len(j.prompt_ids) for j in batch])
+        recorder = _Recorder(request.alternatives)
+        processors = [recorder]
+        if request.pattern is not None:
+            processors.insert(0, self._processor(request.pattern))
+        with torch.inference_mode():
+            written = self._model.generate(
+                input_ids=ids.to(self._model.device),
+                attention_mask=mask.to(self._model.device),
+                max_new_tokens=request.max_tokens,
+                do_sample=False,
+                logits_processor=processors,
+                pad_token_id=pad,
+            )[:, longest:]
+        rows = enumerate(zip(batch, written.tolist(), strict=True))
+        return [self._generation(job, ids, recorder, row) for row, (job, ids) in rows]
+
+    def _processor(self, pattern: str) -> Any:
+        """The processor for a pattern; compiling one takes seconds on a large vocabulary, so they are kept."""
+        from outlines.backends import get_regex_logits_processor
+
+        if pattern not in self._processors:
+            backend = OUTLINES_BACKENDS[self._identity.constraint]
+            self._processors[pattern] = get_regex_logits_processor(backend, self._outlined, pattern)
+        processor = self._processors[pattern]
+        processor.reset()
+        return processor
+
+    def _generation(self, job: Job, ids: list[int], recorder: _Recorder, row: int) -> Generation:
+        tokenizer = self.chat.tokenizer
+        ends = set(self._stop_ids())
+        length = next((place for place, token in enumerate(ids) if token in ends), None)
+        complete = length is not None
+        answer = ids[:length]
+        tokens = None
+        if job.request.alternatives:
+            tokens = [
+                Token(tokenizer.decode([token]), recorder.alternatives(tokenizer, place, row))
+                for place, token in enumerate(answer)
+            ]
+        usage = Usage(len(job.prompt_ids), 0, len(answer) + complete)
+        return Generation(tokenizer.decode(answer, skip_special_tokens=True), complete, usage, tokens)
+
+    def _stop_ids(self) -> list[int]:
+        stop = self._model.generation_config.eos_token_id
+        ids = stop if isinstance(stop, list) else [stop]
+        return [*ids, self.chat.tokenizer.eos_token_id]
+
+    def _abandon(self, failure: EngineError) -> None:
+        while self._waiting:
+            self._waiting.popleft().fail(failure)
+
+
+def _kind(request: Request) -> tuple[str | None, int, int]:
+    return request.pattern, request.max_tokens, request.alternatives
+
+
+class _Recorder:
+    """Stands behind the constraint and notes the likeliest legal tokens at each position.
+
+    Keeping the logits themselves would take 16 MB a position for 32 answers over a vocabulary of 128,000.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.steps: list[tuple[Any, Any]] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        if self.count:
+            top = scores.float().log_softmax(dim=-1).topk(min(self.count, scores.shape[-1]), dim=-1)
+            self.steps.append((top.indices.tolist(), top.values.tolist()))
+        return scores
+
+    def alternatives(self, tokenizer: Any, place: int, row: int) -> dict[str, float]:
+        ids, logprobs = self.steps[place]
+        found: dict[str, float] = {}
+        for token, logprob in zip(ids[row], logprobs[row], strict=True):
+            if logprob > float("-inf"):
+                found.setdefault(tokenizer.decode([token]), logprob)
+        return found

