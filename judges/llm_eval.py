@@ -43,6 +43,7 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 class LLMEval(Judge):
     """Scores a reply given its context, with a human reference or without, or a whole dialogue.
 
+    An optional field that is empty counts as absent, since a CSV cell cannot say which it is.
     A sample with ``dialogue`` is judged as a whole dialogue. Any other sample needs ``context`` and ``response`` and may
     have ``reference``. A conversation is a string, or a list of turns, each a string or an object with ``content`` or
     ``text`` and perhaps ``role`` or ``speaker``.
@@ -110,14 +111,14 @@ class LLMEval(Judge):
             "score_min": str(self.lowest),
             "score_max": str(self.highest),
         }
-        if sample.get("dialogue") is not None:
+        if sample.get("dialogue"):
             form = "dialogue"
             values["dialog"] = turns_field(sample, "dialogue")
         else:
             values["context"] = turns_field(sample, "context")
             values["response"] = text_field(sample, "response")
             form = "turn"
-            if self.use_reference and sample.get("reference") is not None:
+            if self.use_reference and sample.get("reference"):
                 form = "turn_with_reference"
                 values["reference"] = text_field(sample, "reference")
         return (Message("user", _fill(_protocol()[form], values)),)

@@ -19,7 +19,7 @@ def text_field(sample: Sample, name: str) -> str:
         raise SampleError(name, "is missing")
     value = sample[name]
     if not isinstance(value, str):
-        raise SampleError(name, f"must be a string, not {_kind(value)}")
+        raise SampleError(name, f"must be a string, not {kind_of(value)}")
     return well_formed(value)
 
 
@@ -52,10 +52,11 @@ def _turn(turn: Any, field: str, number: int) -> str:
         speaker = turn.get("role", turn.get("speaker"))
         if isinstance(content, str):
             return well_formed(f"{speaker}: {content}" if isinstance(speaker, str) else content)
-    raise SampleError(field, f"must hold turns that are strings or objects with `content`; turn {number} is {_kind(turn)}")
+    raise SampleError(field, f"must hold turns that are strings or objects with `content`; turn {number} is {kind_of(turn)}")
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """A JSON value's kind, in words."""
     match value:
         case None:
             return "null"

@@ -11,7 +11,7 @@ from typing import Any
 
 from judges.errors import MagistrateError
 from judges.judge import Sample
-from judges.samples import well_formed
+from judges.samples import kind_of, well_formed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _row(path: Path, number: int, content: Any) -> Row:
     if isinstance(content, ValueError):
         return Row(str(number), place, None, f"{place}: {content}")
     if not isinstance(content, dict):
-        return Row(str(number), place, None, f"{place}: a sample must be an object, not {type(content).__name__}")
+        return Row(str(number), place, None, f"{place}: a sample must be an object, not {kind_of(content)}")
     name = content.get("id")
     if name is None or isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         name = number
@@ -90,7 +90,7 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _parse(line: bytes) -> Any:
     try:
-        return json.loads(line.decode())
+        return json.loads(line.rstrip().decode())
     except UnicodeDecodeError as error:
         return ValueError(f"is not UTF-8 (byte {error.start + 1})")
     except json.JSONDecodeError as error:

@@ -1,0 +1,79 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from judges.engines import open_engine
+from judges.engines.weights import EMBEDDED, digest, locate
+from judges.errors import EngineError, MagistrateError
+
+
+def model(folder: Path, content: bytes = b"weights") -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(content)
+    return folder
+
+
+def test_an_embedded_model_a_folder_and_nothing() -> None:
+    assert locate("magistrate-tiny") == EMBEDDED / "magistrate-tiny"
+    assert locate(str(EMBEDDED / "magistrate-tiny")) == EMBEDDED / "magistrate-tiny"
+
+
+@pytest.mark.parametrize("name", ["/no/such/model", "./nothing", "no-such-model", "a/b/c"])
+def test_a_model_that_does_not_exist_is_one_sentence(name: str) -> None:
+    with pytest.raises(EngineError, match="there is no model at"):
+        locate(name)
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"holds no config\.json"):
+        locate(str(tmp_path))
+
+
+def test_a_repository_that_cannot_be_fetched_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(EngineError, match="could not be fetched from the hub"):
+        locate("nobody/no-such-model")
+
+
+def test_the_digest_follows_the_weights_and_nothing_else(tmp_path: Path) -> None:
+    first, second, third = model(tmp_path / "a"), model(tmp_path / "b"), model(tmp_path / "c", b"other")
+    assert digest(first) == digest(second) != digest(third)
+    (first / "README.md").write_text("changed")
+    assert digest(first) == digest(second)
+    before = digest(first)
+    (first / "model.safetensors").write_bytes(b"WEIGHTS")
+    os.utime(first / "model.safetensors", ns=(1, 1))
+    assert digest(first) != before, "a file of the same size but another time is hashed again"
+
+
+def test_the_hubs_own_digest_is_used_as_it_is(tmp_path: Path) -> None:
+    blob = tmp_path / "blobs" / ("ab" * 32)
+    blob.parent.mkdir()
+    blob.write_bytes(b"")
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    (snapshot / "model.safetensors").symlink_to(blob)
+    empty = model(tmp_path / "a", b"")
+    assert digest(snapshot) != digest(empty)
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "complaint"),
+    [
+        ("ollama", {}, "there is no engine `ollama`; there are vllm, transformers, endpoint"),
+        ("vllm", {"constraint": "lark"}, "there is no constraint backend `lark`"),
+        ("vllm", {"base_url": "http://x"}, "`--base-url` is for `--engine endpoint`"),
+        ("endpoint", {}, "needs `--base-url`"),
+        ("endpoint", {"base_url": "http://x", "dtype": "float32"}, "`--dtype` has no meaning for engine `endpoint`"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(engine: str, options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(MagistrateError, match=complaint):
+        open_engine(engine, "magistrate-tiny", **options)
+
+
+def test_no_model_is_refused() -> None:
+    with pytest.raises(MagistrateError, match="no model given"):
+        open_engine("vllm", None)

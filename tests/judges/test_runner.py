@@ -1,0 +1,216 @@
+"""The runner's promises, shown on an engine that misbehaves on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
+from judges.errors import AnswerError, ContextOverflowError, EngineError, RequestError
+from judges.judge import Judge, Message, NumericScore, Reading, Sample
+from judges.llm_eval import LLMEval
+from judges.runner import Question, Runner, prepare
+from judges.sources import Row
+from judges.verdict import Verdict
+
+
+class Reasoned(BaseModel):
+    why: str
+    score: Literal[0, 1, 2]
+
+
+class ReasonedJudge(Judge):
+    """Writes reasons before its score, so that it can be cut off."""
+
+    name = "reasoned"
+    answer = Reasoned
+    max_tokens = 8
+
+    def render(self, sample: Sample) -> tuple[Message, ...]:
+        return (Message("user", sample["text"]),)
+
+    def read(self, answer: str) -> Reading:
+        try:
+            found = Reasoned.model_validate_json(answer)
+        except ValidationError as error:
+            raise AnswerError(str(error)) from None
+        return Reading({"score": found.score}, found.why)
+
+    @property
+    def numeric_scores(self) -> Sequence[NumericScore]:
+        return [NumericScore("score", ("score",), (0, 1, 2))]
+
+    def protocol(self) -> Mapping[str, Any]:
+        return {}
+
+
+class ScriptedEngine(Engine):
+    """Answers as told: a fault for a sample whose text names one."""
+
+    window = 4
+    max_alternatives = 20
+
+    def __init__(self, *replies: Generation) -> None:
+        self.replies = iter(replies)
+        self.requests: list[Request] = []
+        self.in_flight = self.most_in_flight = 0
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return EngineIdentity("scripted", "1", "none", None, "none")
+
+    async def identify(self) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        self.in_flight += 1
+        self.most_in_flight = max(self.in_flight, self.most_in_flight)
+        try:
+            await asyncio.sleep(0.001 * (len(self.requests) % 3))
+        finally:
+            self.in_flight -= 1
+        text = request.messages[0].content
+        if "overflow" in text:
+            raise ContextOverflowError(9_000, 90, 8_192)
+        if "refused" in text:
+            raise RequestError("HTTP 500: no")
+        if "dead" in text:
+            raise EngineError("the server is gone")
+        return next(self.replies, Generation('{"why": "so", "score": 1}', True, Usage(10, 5, 3)))
+
+
+def run(engine: Engine, texts: list[str], judge: Judge | None = None, **options: Any) -> list[Verdict]:
+    asked = judge or ReasonedJudge()
+
+    async def collect() -> list[Verdict]:
+        return [verdict async for verdict in Runner(asked, engine, **options).run(questions(texts, asked))]
+
+    return sorted(asyncio.run(collect()), key=lambda verdict: int(verdict.id))
+
+
+def questions(texts: list[str], judge: Judge) -> Iterator[Question]:
+    for number, text in enumerate(texts):
+        yield prepare(Row(str(number), f"row {number}", {"text": text}), judge)
+
+
+def test_every_sample_gets_one_verdict_and_faults_have_reasons() -> None:
+    verdicts = run(ScriptedEngine(), ["fine", "overflow", "fine", "refused", "fine"])
+    assert [verdict.status for verdict in verdicts] == ["scored", "unscored", "scored", "unscored", "scored"]
+    assert verdicts[1].reason == (
+        "context overflow: the prompt has 9,000 tokens and the answer needs room for 90, but the model's context holds 8,192"
+    )
+    assert verdicts[3].reason == "engine error: HTTP 500: no"
+    assert [verdict.final for verdict in verdicts] == [True, True, True, False, True]
+    assert all(verdict.scores is None for verdict in verdicts if verdict.status == "unscored")
+
+
+def test_the_window_is_bounded_and_samples_are_drawn_as_needed() -> None:
+    engine = ScriptedEngine()
+    drawn = 0
+
+    def many() -> Iterator[Question]:
+        nonlocal drawn
+        for question in questions(["fine"] * 200, ReasonedJudge()):
+            drawn += 1
+            yield question
+
+    async def some() -> None:
+        seen = 0
+        stream = Runner(ReasonedJudge(), engine).run(many())
+        async for _ in stream:
+            seen += 1
+            assert drawn - seen <= engine.window
+            if seen == 50:
+                break
+        await stream.aclose()
+
+    asyncio.run(some())
+    assert engine.most_in_flight == engine.window
+    assert drawn < 60
+
+
+def test_a_dead_engine_stops_the_run_and_loses_no_verdict() -> None:
+    engine = ScriptedEngine()
+    got: list[Verdict] = []
+
+    async def collect() -> None:
+        texts = ["fine"] * 10 + ["dead"] + ["fine"] * 50
+        async for verdict in Runner(ReasonedJudge(), engine).run(questions(texts, ReasonedJudge())):
+            got.append(verdict)  # noqa: PERF401 - what was got before the error counts
+
+    with pytest.raises(EngineError, match="the server is gone"):
+        asyncio.run(collect())
+    assert len(got) == len(engine.requests) - 1, "what was in flight was waited for"
+    assert 10 <= len(got) < 20
+
+
+def test_a_cut_off_answer_is_finished_and_says_so() -> None:
+    whole = '{"why": "because it \\"rains\\"", "score": 2}'
+    for cut in range(len('{"why": "'), len(whole) - 1):
+        missing = "}" if cut >= whole.index("2") + 2 else ', "score": 2}'
+        engine = ScriptedEngine(Generation(whole[:cut], False, Usage(10, 0, 8)), Generation(missing, True, Usage(11, 10, 2)))
+        (verdict,) = run(engine, ["x"])
+        assert verdict.status == "scored", (cut, verdict.reason)
+        assert verdict.recovered
+        assert verdict.scores == {"score": 2}
+        assert verdict.usage == Usage(21, 10, 10)
+        assert json.loads(engine.requests[1].answer_start + missing)["score"] == 2
+
+
+def test_an_answer_with_nothing_finished_is_unscored_and_not_asked_again() -> None:
+    engine = ScriptedEngine(Generation('{"wh', False, Usage(10, 0, 8)))
+    (verdict,) = run(engine, ["x"])
+    assert verdict.status == "unscored"
+    assert verdict.reason == "bad answer: the answer was cut off by the token limit and could not be finished"
+    assert len(engine.requests) == 1
+    assert verdict.usage.completion_tokens == 8, "tokens that were spent are counted"
+
+
+def test_an_answer_out_of_range_is_never_a_score() -> None:
+    (verdict,) = run(ScriptedEngine(Generation('{"why": "", "score": 7}', True, Usage())), ["x"])
+    assert verdict.status == "unscored"
+    assert (verdict.reason or "").startswith("bad answer: ")
+
+
+def test_expected_scores_survive_a_recovery() -> None:
+    first = Generation('{"why": "wor', False, Usage(), [Token('{"why": "', {}), Token("wor", {})])
+    rest = Generation(', "score": 1}', True, Usage(), [Token(', "score": ', {}), Token("1", {"1": 0.0}), Token("}", {})])
+    (verdict,) = run(ScriptedEngine(first, rest), ["x"], expected=True)
+    assert verdict.expected
+    assert verdict.expected["score"]
+    assert verdict.expected["score"].expectation == 1.0
+
+
+def test_a_bad_row_becomes_an_unscored_verdict_without_a_request() -> None:
+    engine = ScriptedEngine()
+    judge = LLMEval()
+    rows = [Row("a", "f.jsonl row 1", {"context": "hi"}), Row("b", "f.jsonl row 2", None, "f.jsonl row 2: is not JSON")]
+
+    async def collect() -> list[Verdict]:
+        return [verdict async for verdict in Runner(judge, engine).run(prepare(row, judge) for row in rows)]
+
+    verdicts = asyncio.run(collect())
+    assert {verdict.reason for verdict in verdicts} == {
+        "f.jsonl row 1: field `response` is missing",
+        "f.jsonl row 2: is not JSON",
+    }
+    assert engine.requests == []
+
+
+def test_the_key_covers_what_the_judge_is_shown_and_nothing_else() -> None:
+    judge = LLMEval()
+
+    def key(name: str = "1", **sample: Any) -> str:
+        return prepare(Row(name, "row", {"context": "a", "response": "b"} | sample), judge).key
+
+    assert key() == key(human_score=3), "a column that the judge does not read may change"
+    assert len({key(), key(context="c"), key(response="c"), key(reference="c"), key("2")}) == 5

@@ -1,0 +1,105 @@
+import csv
+import json
+from pathlib import Path
+
+import pyarrow as arrow
+import pyarrow.parquet
+import pytest
+
+from judges.errors import MagistrateError
+from judges.sources import count_rows, read_rows
+
+ROWS = [{"id": "a", "context": "hi", "response": "ho"}, {"id": "b", "context": 'x\ny, "z" 🙂 שלום', "response": "w\x00v"}]
+
+
+def write(folder: Path, suffix: str) -> Path:
+    path = folder / f"rows{suffix}"
+    match suffix:
+        case ".jsonl":
+            path.write_text("\n".join(json.dumps(row) for row in ROWS), encoding="utf-8")
+        case ".json":
+            path.write_text(json.dumps(ROWS, ensure_ascii=False), encoding="utf-8")
+        case ".csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, ["id", "context", "response"])
+                writer.writeheader()
+                writer.writerows(ROWS)
+        case ".parquet":
+            arrow.parquet.write_table(arrow.Table.from_pylist(ROWS), path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet"])
+def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path, suffix)
+    rows = list(read_rows(path))
+    assert [row.sample for row in rows] == ROWS
+    assert [row.id for row in rows] == ["a", "b"]
+    assert count_rows(path) == 2
+
+
+def test_a_bad_row_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"context": 1}\n\n{"context": \n[1]\n\xff\n"x"\n{"id": 7}')
+    rows = list(read_rows(path))
+    assert [row.id for row in rows] == ["1", "3", "4", "5", "6", "7"]
+    assert [row.problem for row in rows] == [
+        None,
+        "rows.jsonl row 3: is not JSON: Expecting value at column 12",
+        "rows.jsonl row 4: a sample must be an object, not a list",
+        "rows.jsonl row 5: is not UTF-8 (byte 1)",
+        "rows.jsonl row 6: a sample must be an object, not a string",
+        None,
+    ]
+
+
+def test_nesting_without_end_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("[" * 200_000 + "\n{}")
+    first, second = read_rows(path)
+    assert "nested too deeply" in (first.problem or "")
+    assert second.sample == {}
+
+
+def test_a_csv_row_with_too_many_cells_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("context,response\na,b,c\nd,e\nf\n")
+    rows = list(read_rows(path))
+    assert rows[0].problem == "rows.csv row 1: has 1 more cells than the header has names"
+    assert rows[1].sample == {"context": "d", "response": "e"}
+    assert rows[2].sample == {"context": "f"}, "a cell that is not there is a field that is missing"
+
+
+def test_a_csv_cell_may_be_longer_than_pythons_default(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("context,response\n" + "word " * 200_000 + ",b\n")
+    (row,) = read_rows(path)
+    assert row.sample
+    assert len(row.sample["context"]) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("rows.json", b'{"item": [{"context": "a"}]}', "must hold a list"),
+        ("rows.json", b'[{"context": "a"}, {', "is not a JSON list"),
+        ("rows.json", b"", "must hold a list"),
+        ("rows.parquet", b"PAR1 no", "not a Parquet file"),
+        ("rows.csv", b'context,response\n"a,b', "cannot be read as CSV"),
+        ("rows.csv", b"context,response\n\xff,b", "cannot be read as CSV"),
+        ("rows.txt", b"", "unknown kind of file"),
+    ],
+)
+def test_a_file_that_is_not_what_it_says_is_refused(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(MagistrateError, match=complaint):
+        list(read_rows(path))
+
+
+def test_no_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(MagistrateError, match="no such file"):
+        list(read_rows(tmp_path / "none.jsonl"))
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(MagistrateError, match="cannot be read"):
+        list(read_rows(tmp_path / "folder.jsonl"))

@@ -1,0 +1,52 @@
+import statistics
+
+import pytest
+from scipy import stats
+
+from judges.engines.engine import Usage
+from judges.summary import Mean, Summary
+from judges.verdict import Verdict
+
+
+def verdict(scores: dict[str, int | str | None] | None, reason: str | None = None) -> Verdict:
+    status = "unscored" if scores is None else "scored"
+    return Verdict("1", "j", status, reason, scores, None, None, False, [], "00", "f", Usage(10, 4, 2))  # type: ignore[arg-type]
+
+
+def test_the_interval_is_students() -> None:
+    values = [1, 4, 2, 5, 5, 0]
+    mean = Mean()
+    for value in values:
+        mean.add(value)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=statistics.mean(values), scale=stats.sem(values))
+    assert mean.mean == pytest.approx(statistics.mean(values))
+    assert mean.half_width == pytest.approx((high - low) / 2)
+
+
+def test_one_value_has_no_interval() -> None:
+    mean = Mean()
+    mean.add(3)
+    assert mean.half_width is None
+
+
+def test_unscored_verdicts_never_move_a_mean() -> None:
+    verdicts = [verdict({"a": 4, "b": None, "c": "good"}), verdict(None, "context overflow: the prompt has 9"), verdict({"a": 2})]
+    summary = Summary.of(verdicts)
+    assert (summary.scored, summary.unscored) == (2, {"context overflow": 1})
+    assert summary.means["a"].mean == 3
+    assert "b" not in summary.means
+    assert summary.absent == {"b": 1}
+    assert "c" not in summary.means
+    assert summary.usage == Usage(30, 12, 6)
+
+
+def test_reasons_of_a_kind_are_counted_together() -> None:
+    reasons = [
+        "x.jsonl row 3: field `response` is missing",
+        "x.jsonl row 8: field `response` is missing",
+        "x.jsonl row 9: is not JSON: Expecting value at column 14",
+        "x.jsonl row 11: is not JSON: Expecting value at column 2",
+        "engine error: HTTP 500",
+    ]
+    counted = Summary.of(verdict(None, reason) for reason in reasons).unscored
+    assert counted == {"bad row: field `response` is missing": 2, "bad row: is not JSON: Expecting value": 2, "engine error": 1}

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import errno
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from judges.engines.engine import EngineIdentity, Usage
+from judges.errors import MagistrateError
+from judges.expected import Expectation
+from judges.llm_eval import LLMEval
+from judges.verdict import Fingerprint, Status, Verdict
+from judges.verdict_file import VerdictFile
+
+PRINT = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
+
+
+def key(number: int) -> str:
+    return f"{number:032x}"
+
+
+def verdict(number: int, reason: str | None = None) -> Verdict:
+    scores = None if reason else {"a": number % 6}
+    expected = None if reason else {"a": Expectation(1.5, 0.2)}
+    status: Status = "unscored" if reason else "scored"
+    return Verdict(
+        str(number),
+        "llm-eval",
+        status,
+        reason,
+        scores,
+        expected,
+        None,
+        False,
+        [],
+        key(number),
+        PRINT.digest,
+        Usage(9, 4, 2),
+    )
+
+
+def judge(path: Path, numbers: list[int], order: list[int] | None = None, *, finish: bool = True) -> list[int]:
+    """A run over samples with these numbers. Returns those it had to judge."""
+    with VerdictFile(path, PRINT) as file:
+        needed = [number for number in numbers if file.needs(key(number))]
+        for number in order or needed:
+            file.append(verdict(number))
+        if finish:
+            file.finish()
+    return needed
+
+
+def ids(path: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+def test_a_verdict_is_read_back_as_written() -> None:
+    for one in (verdict(3), verdict(4, "context overflow"), replace(verdict(5), notes=["x"], justification="é\n\ud7ff")):
+        assert Verdict.from_json(one.to_json()) == one
+
+
+def test_the_fields_of_a_line_are_the_contract() -> None:
+    assert list(json.loads(verdict(1).to_json())) == [
+        *["id", "judge", "status", "reason", "scores", "expected", "justification", "recovered", "notes", "sample"],
+        *["fingerprint", "usage"],
+    ]
+    assert json.loads(verdict(1).to_json())["usage"] == {"prompt_tokens": 9, "cached_tokens": 4, "completion_tokens": 2}
+
+
+def test_the_file_ends_in_the_inputs_order(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2, 3, 4], order=[3, 1, 4, 2])
+    assert ids(path) == ["1", "2", "3", "4"]
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2, 3, 4], order=[3, 1], finish=False)
+    assert judge(path, [1, 2, 3, 4]) == [2, 4]
+    assert ids(path) == ["1", "2", "3", "4"]
+    assert judge(path, [1, 2, 3, 4]) == []
+
+
+@pytest.mark.parametrize("torn", range(1, 200, 9))
+def test_a_torn_last_line_is_cut_off_and_judged_again(tmp_path: Path, torn: int) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2, 3])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-torn])
+    assert judge(path, [1, 2, 3]) == [3]
+    assert path.read_bytes() == whole
+
+
+def test_equal_samples_each_have_a_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [7, 7, 7], order=[7, 7], finish=False)
+    assert judge(path, [7, 7, 7]) == [7]
+    assert ids(path) == ["7", "7", "7"]
+
+
+def test_verdicts_of_samples_that_are_gone_are_moved_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2, 3])
+    with VerdictFile(path, PRINT) as file:
+        assert [file.needs(key(number)) for number in (3, 5)] == [False, True]
+        file.append(verdict(5))
+        leftover = file.finish()
+    assert ids(path) == ["3", "5"]
+    assert leftover == tmp_path / "v.leftover.jsonl"
+    assert ids(leftover) == ["1", "2"]
+
+
+def test_an_engines_fault_is_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    with VerdictFile(path, PRINT) as file:
+        for number in (1, 2, 3):
+            file.needs(key(number))
+        file.append(verdict(1))
+        file.append(verdict(2, "engine error: HTTP 500"))
+        file.append(verdict(3, "context overflow: no"))
+        file.finish()
+    assert judge(path, [1, 2, 3]) == [2]
+    assert ids(path) == ["1", "2", "3"]
+    assert [one.status for one in map(Verdict.from_json, path.read_text().splitlines())] == ["scored", "scored", "unscored"]
+
+
+def test_verdicts_of_another_setting_are_never_mixed_in(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2])
+    before = path.read_bytes()
+    other = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "large", "def", "outlines"), expected=False)
+    with (
+        pytest.raises(MagistrateError, match=r"identity\.model tiny there, large here, identity\.weights abc there, def here"),
+        VerdictFile(path, other),
+    ):
+        pass
+    assert path.read_bytes() == before
+    with VerdictFile(path, other, overwrite=True) as file:
+        assert file.needs(key(1))
+
+
+def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\nand more\n")
+    with pytest.raises(MagistrateError, match="line 1 is no verdict of Magistrate"), VerdictFile(path, PRINT):
+        pass
+    assert path.read_text() == "my notes\nand more\n"
+
+
+def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    with VerdictFile(path, PRINT), pytest.raises(MagistrateError, match="another run is writing"), VerdictFile(path, PRINT):
+        pass
+
+
+def test_a_full_disk_is_one_sentence_and_spoils_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+
+    class FullDisk:
+        """A file that takes half a line, then no more."""
+
+        def __init__(self, file: object) -> None:
+            self.file = file
+            self.room = 100
+
+        def write(self, data: bytes) -> int:
+            if self.room == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            taken, self.room = data[: self.room], 0
+            return int(self.file.write(taken))  # type: ignore[attr-defined]
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.file, name)
+
+    with VerdictFile(path, PRINT) as file:
+        for number in (1, 2):
+            file.needs(key(number))
+        file.append(verdict(1))
+        file._file = FullDisk(file._file)  # type: ignore[assignment]
+        with pytest.raises(MagistrateError, match="the disk is full; what is judged is safe"):
+            file.append(verdict(2))
+    assert ids(path) == ["1"]
+    assert judge(path, [1, 2]) == [2]
+
+
+@pytest.mark.parametrize("place", ["folder", "file/below"])
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MagistrateError, match=r"is a folder|cannot be written"), VerdictFile(tmp_path / place, PRINT):
+        pass
