@@ -28,8 +28,8 @@ class Expectation:
 
 
 def alternatives_wanted(scores: Sequence[NumericScore]) -> int:
-    """How many of the likeliest tokens show every legal score, with room for other spellings of a few."""
-    return max((len(score.legal) for score in scores), default=0) + 14
+    """How many of the likeliest tokens show every legal score, with room for a second spelling of some."""
+    return max((len(score.legal) + min(len(score.legal), 12) + 2 for score in scores), default=0)
 
 
 def expected_scores(

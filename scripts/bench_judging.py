@@ -1,0 +1,361 @@
+"""How fast judging is, as ratios against bare vLLM in the same run.
+
+    .venv/bin/python scripts/bench_judging.py            every figure, as Markdown
+    .venv/bin/python scripts/bench_judging.py --only runner --rounds 7 --samples samples.jsonl
+
+Both sides of a ratio run in one process and take turns, so that a machine whose speed drifts does not favour either. Each
+figure is a median over rounds, with the smallest and the largest beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from judges.constraint import answer_pattern
+from judges.engines.engine import CONSTRAINTS, Request
+from judges.engines.vllm import VLLMEngine
+from judges.engines.weights import EMBEDDED
+from judges.llm_eval import LLMEval
+from judges.runner import Runner, prepare
+from judges.sources import Row, read_rows
+from magistrate.cli import SAMPLE
+
+MODEL = "magistrate-tiny"
+COUNT = 512
+SEQUENCES = 256
+
+
+def samples(path: Path, count: int) -> list[dict[str, Any]]:
+    """So many different samples: a file's own, and then again with a number in front of the reply."""
+    rows = [dict(row.sample) for row in read_rows(path) if row.sample and "response" in row.sample]
+    made = []
+    for number in range(count):
+        row = rows[number % len(rows)]
+        again = number // len(rows)
+        made.append(row | {"id": str(number), "response": f"{again} {row['response']}" if again else row["response"]})
+    return made
+
+
+def spread(values: list[float], digits: int = 2) -> str:
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+class Bench:
+    """One event loop and the samples of a run."""
+
+    def __init__(self, rows: list[dict[str, Any]], rounds: int) -> None:
+        self.judge = LLMEval()
+        self.rows = rows
+        self.rounds = rounds
+        self.loop = asyncio.Runner()
+
+    def engine(self, constraint: str = CONSTRAINTS[0]) -> VLLMEngine:
+        engine = VLLMEngine(MODEL, constraint=constraint, max_num_seqs=SEQUENCES)
+        self.loop.run(engine.start())
+        return engine
+
+    def judge_all(self, engine: VLLMEngine, *, expected: bool = False) -> tuple[float, list[Any]]:
+        """Seconds to judge every sample through the runner, and the verdicts."""
+
+        async def run() -> list[Any]:
+            runner = Runner(self.judge, engine, expected=expected)
+            rows = (Row(str(row["id"]), "row", row) for row in self.rows)
+            return [verdict async for verdict in runner.run(prepare(row, self.judge) for row in rows)]
+
+        engine._engine.reset_prefix_cache()
+        began = time.perf_counter()
+        verdicts = self.loop.run(run())
+        return time.perf_counter() - began, verdicts
+
+
+def bench_runner(bench: Bench) -> list[str]:
+    """Judgments a second of the runner over a bare ``vllm.LLM`` loop in one process."""
+    engine = bench.engine()
+    bare = bare_llm("outlines")
+    loops: dict[str, Callable[[], float]] = {
+        "bare loop, same constraint": lambda: bare(bench, {"regex": answer_pattern(bench.judge.answer_schema)}),
+        "bare loop, JSON schema": lambda: bare(bench, {"json": bench.judge.answer_schema}),
+        "runner": lambda: bench.judge_all(engine)[0],
+        "runner, with expected scores": lambda: bench.judge_all(engine, expected=True)[0],
+    }
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for turn in range(bench.rounds + 1):
+        for name, run in loops.items():
+            seconds = run()
+            if turn:  # the first turn warms up
+                times[name].append(seconds)
+    speeds = {name: [len(bench.rows) / seconds for seconds in taken] for name, taken in times.items()}
+    lines = [f"| {name}, judgments a second | {spread(values, 1)} |" for name, values in speeds.items()]
+    for ours, theirs in (
+        ("runner", "bare loop, same constraint"),
+        ("runner", "bare loop, JSON schema"),
+        ("runner, with expected scores", "bare loop, same constraint"),
+    ):
+        ratios = [there / here for here, there in zip(times[ours], times[theirs], strict=True)]
+        lines.append(f"| **{ours} over {theirs}** | **{spread(ratios)}** |")
+    return lines
+
+
+def bare_llm(constraint: str) -> Callable[[Bench, dict[str, Any]], float]:
+    """The plain loop a careful user of vLLM would write: one process, eager on the CPU, prompts templated in one call."""
+    from vllm import LLM, SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    llm = LLM(
+        model=str(EMBEDDED / MODEL),
+        max_num_seqs=SEQUENCES,
+        enforce_eager=True,
+        structured_outputs_config={"backend": constraint},
+        kv_cache_memory_bytes=1 << 30,
+        disable_log_stats=True,
+    )
+
+    def run(bench: Bench, shape: dict[str, Any]) -> float:
+        llm.reset_prefix_cache()
+        began = time.perf_counter()
+        chats = [[{"role": m.role, "content": m.content} for m in bench.judge.render(row)] for row in bench.rows]
+        parameters = SamplingParams(
+            temperature=0, max_tokens=bench.judge.max_tokens, structured_outputs=StructuredOutputsParams(**shape)
+        )
+        for output in llm.chat(chats, parameters, use_tqdm=False):
+            bench.judge.read(output.outputs[0].text)
+        return time.perf_counter() - began
+
+    return run
+
+
+def bench_constraint(bench: Bench) -> list[str]:
+    """Output tokens a second with the answer constrained over the same engine left free."""
+    lines = []
+    pattern = answer_pattern(bench.judge.answer_schema)
+    for constraint in CONSTRAINTS:
+        engine = bench.engine(constraint)
+        prompts = [bench.judge.render(row) for row in bench.rows]
+
+        def speed(shape: str | None, engine: VLLMEngine = engine, prompts: list[Any] = prompts) -> float:
+            async def run() -> int:
+                requests = (Request(messages, 25, shape) for messages in prompts)
+                answers = await asyncio.gather(*(engine.generate(request) for request in requests))
+                return sum(answer.usage.completion_tokens for answer in answers)
+
+            engine._engine.reset_prefix_cache()
+            began = time.perf_counter()
+            return bench.loop.run(run()) / (time.perf_counter() - began)
+
+        pairs = [(speed(pattern), speed(None)) for _ in range(bench.rounds + 1)][1:]
+        ratios = [constrained / free for constrained, free in pairs]
+        rates = spread([constrained for constrained, _ in pairs], 0)
+        lines.append(f"| **{constraint}: constrained over free** | **{spread(ratios)}**, {rates} tokens a second |")
+        bench.loop.run(engine.close())
+    return lines
+
+
+def bench_prefix(bench: Bench) -> list[str]:
+    """Prompt tokens from the prefix cache over those that the shared prefix allows."""
+    engine = bench.engine()
+    _, verdicts = bench.judge_all(engine)
+    prompts = [engine.chat.encode(bench.judge.render(row)) for row in bench.rows]
+    shared = next(
+        (place for place, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts))
+    )
+    cached = sum(verdict.usage.cached_tokens for verdict in verdicts)
+    total = sum(verdict.usage.prompt_tokens for verdict in verdicts)
+    allowed = shared * (len(prompts) - 1)
+    return [
+        f"| shared prefix | {shared} of {total / len(prompts):.0f} prompt tokens |",
+        f"| **cached tokens over what the shared prefix allows** | **{cached / allowed:.1%}** ({cached:,} of {allowed:,}) |",
+    ]
+
+
+COLD_START = """
+import asyncio, sys, time
+began = float(sys.argv[1]); marks = [("the interpreter", time.time())]
+from judges.llm_eval import LLMEval; from judges.engines.vllm import VLLMEngine; from magistrate import judge_async
+marks.append(("our modules", time.time()))
+async def main():
+    engine = VLLMEngine("magistrate-tiny"); marks.append(("finding and hashing the model", time.time()))
+    import torch; marks.append(("importing torch", time.time()))
+    import vllm.v1.engine.llm_engine; marks.append(("importing vLLM", time.time()))
+    async with engine:
+        marks.append(("starting the engine", time.time()))
+        verdicts = await judge_async([{"context": "hi", "response": "ho"}], LLMEval(), engine)
+        assert verdicts[0].scores
+        marks.append(("the first verdict", time.time()))
+        import json, os
+        print(json.dumps(marks), flush=True); os._exit(0)
+asyncio.run(main())
+"""
+
+
+def bench_cold(bench: Bench) -> list[str]:
+    """Seconds from the start of a process to its first verdict, and where they go; then the whole command."""
+    steps: dict[str, list[float]] = {}
+    totals = []
+    commands = []
+    for _ in range(bench.rounds):
+        began = time.time()
+        done = subprocess.run([sys.executable, "-c", COLD_START, str(began)], capture_output=True, text=True, check=True)
+        last = began
+        for name, mark in json.loads(done.stdout.splitlines()[-1]):
+            steps.setdefault(name, []).append(mark - last)
+            last = mark
+        totals.append(last - began)
+        commands.append(one_command())
+    lines = [f"| {name}, s | {spread(values)} |" for name, values in steps.items()]
+    lines.append(f"| **process start to first verdict, s** | **{spread(totals, 1)}** |")
+    return [*lines, f"| `magistrate score` on one row, start to exit, s | {spread(commands, 1)} |"]
+
+
+def one_command() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "one.jsonl")
+        source.write_text('{"context": "hi", "response": "ho"}\n')
+        began = time.time()
+        command = [sys.executable, "-m", "magistrate", "score", str(source), "-o", f"{folder}/v.jsonl", "--model", MODEL]
+        subprocess.run(command, capture_output=True, check=True)
+        return time.time() - began
+
+
+MEMORY_BARE = """
+import sys; sys.path.insert(0, "scripts")
+from pathlib import Path
+from bench_judging import Bench, bare_llm, peak, samples
+from judges.constraint import answer_pattern
+import os; os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", TORCHDYNAMO_DISABLE="1", VLLM_LOGGING_LEVEL="ERROR")
+bench = Bench(samples(Path(sys.argv[1]), 2048), 1)
+bare_llm("outlines")(bench, {"regex": answer_pattern(bench.judge.answer_schema)})
+print(peak(), flush=True); os._exit(0)
+"""
+
+MEMORY_OURS = """
+import asyncio, sys; sys.path.insert(0, "scripts")
+from contextlib import aclosing
+from pathlib import Path
+from bench_judging import Bench, peak
+from judges.llm_eval import LLMEval
+from judges.runner import Runner, prepare
+from judges.sources import read_rows
+from judges.verdict import Fingerprint
+from judges.verdict_file import VerdictFile
+import os; os.environ.update(VLLM_CPU_KVCACHE_SPACE="1")
+bench = Bench([], 1); engine = bench.engine(); judge = LLMEval()
+async def main():
+    with VerdictFile(Path(sys.argv[2]), Fingerprint.of(judge, engine.identity, expected=False)) as file:
+        asked = (q for q in (prepare(row, judge) for row in read_rows(Path(sys.argv[1]))) if file.needs(q.key))
+        async with aclosing(Runner(judge, engine).run(asked)) as verdicts:
+            done = 0
+            async for verdict in verdicts:
+                file.append(verdict); done += 1
+                if done == 2048: break
+bench.loop.run(main())
+print(peak(), flush=True); os._exit(0)
+"""
+
+
+def peak() -> int:
+    """Peak resident memory of this process, in KiB."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def bench_memory(bench: Bench) -> list[str]:
+    """Peak memory of the runner with 100,000 samples queued over that of bare vLLM judging as many as were judged."""
+    queued = 100_000
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder, "many.jsonl"), Path(folder, "v.jsonl")
+        with source.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in samples_of(bench.rows, queued))
+        few = Path(folder, "few.jsonl")
+        few.write_text("".join(json.dumps(row) + "\n" for row in bench.rows), encoding="utf-8")
+        bare, ours, resumed = [], [], []
+        for _ in range(min(3, bench.rounds)):
+            bare.append(child(MEMORY_BARE, few))
+            output.unlink(missing_ok=True)
+            ours.append(child(MEMORY_OURS, source, output))
+            pretend_judged(source, output, queued - 2048)
+            resumed.append(child(MEMORY_OURS, source, output))
+    base = statistics.median(bare)
+    return [
+        f"| bare vLLM, 2,048 judged, peak MiB | {spread(bare, 0)} |",
+        f"| **runner, {queued:,} queued, 2,048 judged, MiB more** | **{statistics.median(ours) - base:.0f}** |",
+        f"| **the same, 97,952 judged by an earlier run, MiB more** | **{statistics.median(resumed) - base:.0f}** |",
+    ]
+
+
+def samples_of(rows: list[dict[str, Any]], count: int) -> Any:
+    for number in range(count):
+        row = rows[number % len(rows)]
+        yield row | {"id": str(number), "response": f"{number} {row['response']}"}
+
+
+def pretend_judged(source: Path, output: Path, count: int) -> None:
+    """Write the output that an earlier run over most of the samples would have left: its verdicts, over and over."""
+    from judges.verdict import Verdict
+
+    judge = LLMEval()
+    like = Verdict.from_json(output.read_bytes().splitlines()[0])
+    with output.open("w", encoding="utf-8") as file:
+        for number, row in enumerate(read_rows(source)):
+            if number == count:
+                break
+            verdict = Verdict(
+                **{name: getattr(like, name) for name in like.__slots__} | {"id": row.id, "sample": prepare(row, judge).key}
+            )
+            file.write(verdict.to_json() + "\n")
+
+
+def child(code: str, *paths: Path) -> float:
+    done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return int(done.stdout.splitlines()[-1]) / 1024
+
+
+PARTS: dict[str, Callable[[Bench], list[str]]] = {
+    "runner": bench_runner,
+    "constraint": bench_constraint,
+    "prefix": bench_prefix,
+    "cold": bench_cold,
+    "memory": bench_memory,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, help="one figure")
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds of each side (default 5)")
+    parser.add_argument("--samples", type=Path, default=SAMPLE, help="what to judge (default: the bundled dialogues, numbered)")
+    given = parser.parse_args()
+    os.environ |= {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "TORCHDYNAMO_DISABLE": "1",
+    }
+    bench = Bench(samples(given.samples, COUNT), given.rounds)
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print(f"{time.strftime('%Y-%m-%d')}, {COUNT} samples of {given.samples.name}, {given.rounds} rounds\n")
+    for name in [given.only] if given.only else PARTS:
+        print(
+            f"{name}: {(PARTS[name].__doc__ or '').strip()}\n\n| figure | median (smallest to largest) |\n|---|---|", flush=True
+        )
+        print("\n".join(PARTS[name](bench)) + "\n", flush=True)
+    sys.stdout.flush()
+    os._exit(0)  # vLLM's own farewell takes seconds
+
+
+if __name__ == "__main__":
+    main()
