@@ -1,6 +1,6 @@
 # `make demo` and `make test` are all a newcomer needs; both set up first, once.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-input
+PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
 SAMPLE = magistrate/sample/dialogues.jsonl
 
 .PHONY: setup demo test stress lint bench clean

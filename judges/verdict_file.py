@@ -105,10 +105,12 @@ class VerdictFile:
             ) from error
         self._written += bytes.fromhex(verdict.sample)
 
-    def finish(self) -> Path | None:
+    def finish(self, *, whole: bool = True) -> Path | None:
         """Put the verdicts in the order of the input, once every sample has one.
 
-        Verdicts of samples that the input no longer has are moved to a file beside this one, not thrown away.
+        Args:
+            whole: Whether every sample of the input was asked about. If so, verdicts of samples that the input no longer has are
+                moved to a file beside this one, not thrown away. If not, other verdicts stay, behind those asked about.
 
         Returns:
             The file of verdicts left over, ``None`` where there are none.
@@ -130,19 +132,21 @@ class VerdictFile:
             with ordered.open("wb") as target:
                 for at in range(0, len(self._input), KEY_BYTES):
                     target.write(self._span(places[bytes(self._input[at : at + KEY_BYTES])].pop()))
+                remaining = sorted(span for spans in places.values() for span in spans)
+                if not whole:
+                    target.writelines(self._span(span) for span in remaining)
                 target.flush()
                 os.fsync(target.fileno())
-            remaining = [span for spans in places.values() for span in spans]
-            if remaining:
+            if whole and remaining:
                 with leftover.open("ab") as side:
-                    side.writelines(self._span(span) for span in sorted(remaining))
+                    side.writelines(self._span(span) for span in remaining)
             ordered.replace(self.path)
         except OSError as error:
             ordered.unlink(missing_ok=True)
             raise MagistrateError(
                 f"{self.path} is complete but could not be put in the input's order: {error.strerror or error}"
             ) from error
-        return leftover if remaining else None
+        return leftover if whole and remaining else None
 
     def verdicts(self) -> Iterator[Verdict]:
         """Read the file's verdicts, in its order."""
@@ -177,6 +181,7 @@ class VerdictFile:
             end += len(line)
             try:
                 verdict = Verdict.from_json(line)
+                key = bytes.fromhex(verdict.sample)
             except ValueError:
                 raise MagistrateError(
                     f"{self.path} line {number} is no verdict of Magistrate; give another `-o`, or `--overwrite`"
@@ -187,8 +192,8 @@ class VerdictFile:
                     "give another `-o`, or `--overwrite`"
                 )
             if verdict.final:
-                self._found[bytes.fromhex(verdict.sample)] += 1
-                self._written += bytes.fromhex(verdict.sample)
+                self._found[key] += 1
+                self._written += key
             else:
                 dropped = True
         self._file.truncate(end)

@@ -87,7 +87,7 @@ async def score_file(
                 await _run(chain([first], still_open), file, judge, engine, outcome, console, total, expected, debug)
             elif outcome.kept == 0:
                 raise MagistrateError(f"{source} holds no samples")
-            outcome.leftover = file.finish()
+            outcome.leftover = file.finish(whole=limit is None)
             outcome.summary = Summary.of(file.verdicts())
     finally:
         await engine.close()

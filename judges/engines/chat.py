@@ -84,5 +84,5 @@ class ChatTokenizer:
         return ids + self._encode(rendered[end:], special_tokens=False)
 
     def _encode(self, text: str, *, special_tokens: bool) -> list[int]:
-        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special_tokens)
+        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special_tokens, verbose=False)
         return list(encoded["input_ids"])

@@ -53,7 +53,7 @@ class LocalEngine(Engine):
     """An engine whose model is computed by one thread of this process.
 
     PyTorch releases the interpreter while it computes, so the event loop renders prompts and reads answers meanwhile.
-    A subclass loads in ``_load``, and computes in ``_work`` until ``_next_jobs`` returns ``None``.
+    A subclass loads in ``_load``, and computes in ``_work`` until ``_drain`` says stop.
     """
 
     def __init__(self) -> None:

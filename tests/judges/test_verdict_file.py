@@ -112,6 +112,15 @@ def test_verdicts_of_samples_that_are_gone_are_moved_not_lost(tmp_path: Path) ->
     assert ids(leftover) == ["1", "2"]
 
 
+def test_a_run_over_the_first_rows_leaves_the_others_verdicts(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2, 3, 4], order=[4, 2, 3, 1])
+    with VerdictFile(path, PRINT) as file:
+        assert [file.needs(key(number)) for number in (1, 2)] == [False, False]
+        assert file.finish(whole=False) is None
+    assert ids(path) == ["1", "2", "3", "4"]
+
+
 def test_an_engines_fault_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "v.jsonl"
     with VerdictFile(path, PRINT) as file:
