@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
 SAMPLE = magistrate/sample/dialogues.jsonl
 
-.PHONY: setup demo test stress lint bench clean
+.PHONY: setup demo test stress lint clean
 
 setup: .venv/.ready
 

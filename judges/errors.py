@@ -45,8 +45,23 @@ class ContextOverflowError(MagistrateError):
         self.limit = limit
 
 
+class ServerOverflowError(ContextOverflowError):
+    """A server refused a prompt as too long, without saying by how much.
+
+    Args:
+        words: What the server said.
+    """
+
+    def __init__(self, words: str) -> None:
+        MagistrateError.__init__(self, f"context overflow: the server refused the prompt as too long ({words})")
+
+
 class RequestError(MagistrateError):
     """The engine could not answer this one request. Other requests may go on; a resumed run asks again."""
+
+
+class CannotContinueError(RequestError):
+    """The engine has no way to go on with an answer that was cut off."""
 
 
 class EngineError(MagistrateError):

@@ -106,6 +106,4 @@ def _masses(alternatives: Mapping[str, float], lead: str, legal: Sequence[int]) 
             masses[labels[digits]] += mass
         elif not ended and any(label.startswith(digits) for label in labels):
             lost += mass
-    if any(mass == 0.0 for mass in masses.values()):
-        lost += max(0.0, 1.0 - seen)  # what was not listed may be the scores not seen
-    return masses, lost
+    return masses, lost + max(0.0, 1.0 - seen)  # what is not listed may be another spelling of any of them

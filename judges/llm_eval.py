@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from judges.errors import AnswerError, MagistrateError
 from judges.judge import Judge, Message, NumericScore, Reading, Sample
@@ -72,7 +72,8 @@ class LLMEval(Judge):
         self.lowest, self.highest = SCALES[scale]
         self.use_reference = use_reference
         legal = Literal[tuple(range(self.lowest, self.highest + 1))]  # type: ignore[valid-type]
-        shape: dict[str, Any] = dict.fromkeys(self.metrics, (legal, ...))
+        # Numbered fields with the metrics as aliases: a metric may be called what pydantic calls a method of its own.
+        shape: dict[str, Any] = {f"metric_{n}": (legal, Field(alias=name)) for n, name in enumerate(self.metrics)}
         self.answer: type[BaseModel] = create_model("Scores", __config__=ConfigDict(extra="forbid"), **shape)
         # No token is shorter than a character, so an answer of these metrics cannot be longer than this. The slack is for the
         # white space that some constraint backends allow without bound.
@@ -130,7 +131,7 @@ class LLMEval(Judge):
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"])) or "the answer"
             raise AnswerError(f"{place}: {problem['msg']}") from None
-        return Reading(scores=scores.model_dump())
+        return Reading(scores=scores.model_dump(by_alias=True))
 
 
 def _check_metrics(metrics: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

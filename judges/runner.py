@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from judges.answer_text import remainder
 from judges.constraint import answer_pattern
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
-from judges.errors import AnswerError, ContextOverflowError, RequestError, SampleError
+from judges.errors import AnswerError, CannotContinueError, ContextOverflowError, RequestError, SampleError
 from judges.expected import Expectation, alternatives_wanted, expected_scores
 from judges.judge import Judge, Message
 from judges.sources import Row
@@ -156,7 +156,7 @@ class Runner:
             )
             try:
                 answer = answer.followed_by(rest.kept, await self.engine.generate(follow_up))
-            except (ContextOverflowError, RequestError):
+            except (ContextOverflowError, CannotContinueError):
                 break
         return answer
 

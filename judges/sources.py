@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from typing import Any
 from judges.errors import MagistrateError
 from judges.judge import Sample
 from judges.samples import kind_of, well_formed
+
+SMALL = 1 << 26
+"""Bytes below which a file that cannot be streamed cheaply is read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,13 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 def count_rows(path: Path) -> int | None:
     """How many rows a file has, where that is quickly told; for the progress bar only."""
-    if not path.is_file():
+    try:
+        return _count(path)
+    except Exception:  # reading the rows will say what is wrong
         return None
+
+
+def _count(path: Path) -> int | None:
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         with path.open("rb") as file:
             return sum(1 for line in file if line.strip())
@@ -62,9 +71,7 @@ def count_rows(path: Path) -> int | None:
         import pyarrow.parquet
 
         return int(pyarrow.parquet.ParquetFile(path).metadata.num_rows)
-    if path.stat().st_size < 1 << 26:
-        return sum(1 for _ in read_rows(path))
-    return None
+    return sum(1 for _ in read_rows(path)) if path.stat().st_size < SMALL else None
 
 
 def _row(path: Path, number: int, content: Any) -> Row:
@@ -73,10 +80,17 @@ def _row(path: Path, number: int, content: Any) -> Row:
         return Row(str(number), place, None, f"{place}: {content}")
     if not isinstance(content, dict):
         return Row(str(number), place, None, f"{place}: a sample must be an object, not {kind_of(content)}")
-    name = content.get("id")
-    if name is None or isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+    return Row(row_id(content, number), place, content)
+
+
+def row_id(sample: Sample, number: int) -> str:
+    """A sample's own id, or its number. A column of whole numbers with gaps reads as 7.0, and means 7."""
+    name = sample.get("id")
+    if isinstance(name, float) and name.is_integer():
+        name = int(name)
+    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         name = number
-    return Row(well_formed(str(name)), place, content)
+    return well_formed(str(name))
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
@@ -95,6 +109,8 @@ def _parse(line: bytes) -> Any:
         return ValueError(f"is not UTF-8 (byte {error.start + 1})")
     except json.JSONDecodeError as error:
         return ValueError(f"is not JSON: {error.msg} at column {error.colno}")
+    except ValueError as error:  # a number of thousands of digits
+        return ValueError(f"is not JSON that can be read: {str(error).split(';')[0]}")
     except RecursionError:
         return ValueError("is not JSON that can be read: it is nested too deeply")
 
@@ -102,6 +118,14 @@ def _parse(line: bytes) -> Any:
 def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
     import ijson
 
+    if path.stat().st_size < SMALL:
+        content = _parse(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        if isinstance(content, ValueError):
+            raise MagistrateError(f"{path} is not a JSON list: it {content}")
+        if not isinstance(content, list):
+            raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
+        yield from enumerate(content, start=1)
+        return
     with path.open("rb") as file:
         if file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"[":
             raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
@@ -114,18 +138,29 @@ def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _read_csv(path: Path) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(1 << 30)
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.DictReader(file, restkey="\0", strict=True)
-        number = 0
-        try:
-            for number, content in enumerate(reader, start=1):
-                extra = content.pop("\0", None)
-                if extra is not None:
-                    yield number, ValueError(f"has {len(extra)} more cells than the header has names")
-                else:
-                    yield number, {name: value for name, value in content.items() if value is not None}
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise MagistrateError(f"{path} row {number + 1} cannot be read as CSV: {error}") from error
+        for number in itertools.count(1):
+            try:
+                content = next(reader, None)
+            except csv.Error as error:
+                if "unexpected end" in str(error):
+                    raise MagistrateError(f"{path} row {number} opens a quote that is never closed") from error
+                yield number, ValueError(f"cannot be read as CSV: {error}")
+                continue
+            if content is None:
+                return
+            yield number, _csv_row(content)
+
+
+def _csv_row(content: dict[str, Any]) -> Any:
+    extra = content.pop("\0", None)
+    if extra is not None:
+        return ValueError(f"has {len(extra)} more cells than the header has names")
+    cells = {name: value for name, value in content.items() if value is not None}
+    if any("\udc80" <= character <= "\udcff" for value in cells.values() for character in value):
+        return ValueError("is not UTF-8")
+    return cells
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:

@@ -20,6 +20,8 @@ from judges.errors import MagistrateError
 from judges.verdict import Fingerprint, Verdict
 
 KEY_BYTES = 16
+FIRST_BYTES = b'{"id": '
+"""How every verdict begins. A last line without an end that begins otherwise was not torn by a crash: it is somebody's file."""
 
 
 class VerdictFile:
@@ -32,7 +34,7 @@ class VerdictFile:
     """
 
     def __init__(self, path: Path, fingerprint: Fingerprint, *, overwrite: bool = False) -> None:
-        self.path = path
+        self.path = path.resolve()
         self.fingerprint = fingerprint
         self.overwrite = overwrite
         self._file: BinaryIO | None = None
@@ -47,8 +49,9 @@ class VerdictFile:
             MagistrateError: It cannot be written, another run is writing it, or it holds something other than verdicts of
                 this fingerprint.
         """
-        if self.path.is_dir():
-            raise MagistrateError(f"{self.path} is a folder; give `-o` a file")
+        if self.path.exists() and not self.path.is_file():
+            kind = "a folder" if self.path.is_dir() else "no ordinary file"
+            raise MagistrateError(f"{self.path} is {kind}; give `-o` a file")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)
@@ -56,9 +59,8 @@ class VerdictFile:
             raise MagistrateError(f"{self.path} cannot be written: {error.strerror or error}") from error
         try:
             self._lock()
-            if self.overwrite:
-                self._file.truncate(0)
-            self._load()
+            if not self.overwrite:
+                self._load()
             self._describe()
         except BaseException:
             self._file.close()
@@ -69,11 +71,6 @@ class VerdictFile:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    @property
-    def judged(self) -> int:
-        """How many final verdicts the file held when it was opened."""
-        return len(self._written) // KEY_BYTES
 
     def needs(self, key: str) -> bool:
         """Whether the next sample of the input is still to be judged. Call it once for each sample, in the input's order."""
@@ -92,6 +89,8 @@ class VerdictFile:
         """
         assert self._file is not None
         line = verdict.to_json().encode() + b"\n"
+        if self.overwrite and not self._written:  # only now, when there is something to put in its place
+            self._file.truncate(0)
         start = self._file.seek(0, os.SEEK_END)
         try:
             written = 0
@@ -164,7 +163,12 @@ class VerdictFile:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise MagistrateError(f"another run is writing {self.path}; wait for it, or give another `-o`") from error
+            raise self._taken() from error
+        if os.fstat(self._file.fileno()).st_ino != self.path.stat().st_ino:  # a run that ended just now put its order in place
+            raise self._taken()
+
+    def _taken(self) -> MagistrateError:
+        return MagistrateError(f"another run is writing {self.path}; wait for it, or give another `-o`")
 
     def _lines(self) -> Iterator[bytes]:
         with self.path.open("rb") as file:
@@ -177,15 +181,15 @@ class VerdictFile:
         dropped = False
         for number, line in enumerate(self._lines(), start=1):
             if not line.endswith(b"\n"):
+                if not line.startswith(FIRST_BYTES[: len(line)]):
+                    raise self._not_ours(number)
                 break
             end += len(line)
             try:
                 verdict = Verdict.from_json(line)
                 key = bytes.fromhex(verdict.sample)
-            except ValueError:
-                raise MagistrateError(
-                    f"{self.path} line {number} is no verdict of Magistrate; give another `-o`, or `--overwrite`"
-                ) from None
+            except (ValueError, TypeError):
+                raise self._not_ours(number) from None
             if verdict.fingerprint != self.fingerprint.digest:
                 raise MagistrateError(
                     f"{self.path} holds verdicts of another judge, model or setting ({self._difference(verdict.fingerprint)}); "
@@ -204,14 +208,21 @@ class VerdictFile:
         """Write the final verdicts to a new file and put it in this one's place."""
         assert self._file is not None
         mended = self.path.with_name(self.path.name + ".mended")
-        with mended.open("wb") as target:
-            target.writelines(line for line in self._lines() if Verdict.from_json(line).final)
-            target.flush()
-            os.fsync(target.fileno())
-        mended.replace(self.path)
-        self._file.close()
-        self._file = self.path.open("a+b", buffering=0)
+        try:
+            with mended.open("wb") as target:
+                target.writelines(line for line in self._lines() if Verdict.from_json(line).final)
+                target.flush()
+                os.fsync(target.fileno())
+            mended.replace(self.path)
+            self._file.close()
+            self._file = self.path.open("a+b", buffering=0)
+        except OSError as error:
+            mended.unlink(missing_ok=True)
+            raise MagistrateError(f"{self.path} cannot be written: {error.strerror or error}") from error
         self._lock()
+
+    def _not_ours(self, number: int) -> MagistrateError:
+        return MagistrateError(f"{self.path} line {number} is no verdict of Magistrate; give another `-o`, or `--overwrite`")
 
     def _sidecar(self) -> Path:
         return self.path.with_name(self.path.name + ".fingerprints.json")
@@ -226,7 +237,9 @@ class VerdictFile:
         """Write what the fingerprint stands for beside the verdicts."""
         known = self._known() | {self.fingerprint.digest: self.fingerprint.fields()}
         try:
-            self._sidecar().write_text(json.dumps(known, indent=2) + "\n")
+            scratch = self._sidecar().with_suffix(".scratch")
+            scratch.write_text(json.dumps(known, indent=2) + "\n")
+            scratch.replace(self._sidecar())
         except OSError as error:
             raise MagistrateError(f"{self._sidecar()} cannot be written: {error.strerror or error}") from error
 

@@ -12,7 +12,7 @@ from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
-from judges.sources import Row
+from judges.sources import Row, row_id
 from judges.summary import Summary
 from judges.verdict import Verdict
 
@@ -36,7 +36,7 @@ async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *
     Raises:
         EngineError: The engine can answer nothing more.
     """
-    rows = [Row(str(sample.get("id", number)), f"sample {number}", sample) for number, sample in enumerate(samples, start=1)]
+    rows = [Row(row_id(sample, number), f"sample {number}", sample) for number, sample in enumerate(samples, start=1)]
     questions = [prepare(row, judge) for row in rows]
     reached: dict[str, list[Verdict]] = {}
     async with aclosing(Runner(judge, engine, expected=expected).run(questions)) as verdicts:

@@ -66,11 +66,13 @@ def score(
     scale: Annotated[str, typer.Option(help=f"Range of scores: {' or '.join(SCALES)}.")] = "0-5",
     reference: Annotated[bool, typer.Option(help="Show the judge a sample's reference where it has one.")] = True,
     expected: Annotated[bool, typer.Option(help="Also give each score's expectation and entropy under the model.")] = False,
-    constraint: Annotated[str, typer.Option(help=f"Constraint backend: {', '.join(CONSTRAINTS)}.")] = CONSTRAINTS[0],
+    constraint: Annotated[
+        str | None, typer.Option(help=f"Constraint backend: {', '.join(CONSTRAINTS)}. The first by default.")
+    ] = None,
     dtype: Annotated[str | None, typer.Option(help="Number format, e.g. bfloat16; the checkpoint's by default.")] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the hub.")] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens; the model's by default.", min=1)] = None,
-    window: Annotated[int | None, typer.Option(help="How many samples are judged at once.", min=1)] = None,
+    window: Annotated[int | None, typer.Option(help="How many answers are written at once.", min=1)] = None,
     limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a row that cannot be judged.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away an earlier output.")] = False,
@@ -89,9 +91,11 @@ def score(
         court = LLMEval(metrics, scale=scale, use_reference=reference)
         if not source.exists():
             raise MagistrateError(f"{source}: there is no such file")
+        if output.exists() and output.samefile(source):
+            raise MagistrateError(f"{output} holds the samples; give `-o` another file")
         host = open_engine(
             engine,
-            catalog.repository(model) if model is not None else None,
+            catalog.repository(model) if model is not None and engine != "endpoint" else model,
             base_url=base_url,
             constraint=constraint,
             dtype=dtype,

@@ -1,4 +1,4 @@
-"""Keeps what libraries print while they load away from the user, and at hand if something fails."""
+"""Keeps what libraries print while they load away from the user."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def own_console() -> Console:
 
 
 @contextmanager
-def quiet(*, enabled: bool = True) -> Iterator[IO[bytes] | None]:
+def quiet(*, enabled: bool = True) -> Iterator[None]:
     """Send standard output and error of this process, C++ libraries included, to a scratch file meanwhile."""
     if not enabled:
-        yield None
+        yield
         return
     sys.stdout.flush()
     sys.stderr.flush()
@@ -31,7 +31,7 @@ def quiet(*, enabled: bool = True) -> Iterator[IO[bytes] | None]:
         os.dup2(scratch.fileno(), 1)
         os.dup2(scratch.fileno(), 2)
         try:
-            yield scratch
+            yield
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -45,5 +45,6 @@ def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
         tokens = f"{usage.cached_tokens:,} of {usage.prompt_tokens:,} prompt tokens"
         console.print(f"{tokens} came from the prefix cache ({share:.0%})")
     if outcome.leftover is not None:
-        console.print(f"verdicts of samples that the input no longer has were moved to {outcome.leftover}")
-    console.print(f"verdicts: {output}", highlight=False)
+        text = f"verdicts of samples that the input no longer has were moved to {outcome.leftover}"
+        console.print(text, markup=False, highlight=False)
+    console.print(f"verdicts: {output}", markup=False, highlight=False)

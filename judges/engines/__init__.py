@@ -15,7 +15,7 @@ def open_engine(
     model: str | None,
     *,
     base_url: str | None = None,
-    constraint: str = CONSTRAINTS[0],
+    constraint: str | None = None,
     **options: Any,
 ) -> Engine:
     """Make an engine by name. Nothing is loaded and no server is called until it is started.
@@ -24,7 +24,7 @@ def open_engine(
         engine: ``vllm``, ``transformers`` or ``endpoint``.
         model: An embedded model's name, a folder or a repository; for ``endpoint`` the name the server knows.
         base_url: Where the API lives, for ``endpoint``.
-        constraint: ``outlines``, ``xgrammar`` or ``guidance``.
+        constraint: ``outlines`` (the default), ``xgrammar`` or ``guidance``; a server chooses its own.
         options: Further arguments of the engine; those that are ``None`` are left at their defaults.
 
     Raises:
@@ -33,9 +33,9 @@ def open_engine(
     """
     if engine not in ENGINES:
         raise MagistrateError(f"there is no engine `{engine}`; there are {', '.join(ENGINES)}")
-    if constraint not in CONSTRAINTS:
+    if constraint not in (None, *CONSTRAINTS):
         raise MagistrateError(f"there is no constraint backend `{constraint}`; there are {', '.join(CONSTRAINTS)}")
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in {"constraint": constraint, **options}.items() if value is not None}
     if engine == "endpoint":
         if base_url is None:
             raise MagistrateError("engine `endpoint` needs `--base-url`, for example http://127.0.0.1:8000/v1")
@@ -46,15 +46,15 @@ def open_engine(
         raise MagistrateError(f"`--base-url` is for `--engine endpoint`, not for `{engine}`")
     if model is None:
         raise MagistrateError("no model given: `magistrate models` lists the names that work here")
-    common = _only(given, "revision", "dtype", "max_model_len", "window", engine=engine)
+    common = _only(given, "constraint", "revision", "dtype", "max_model_len", "window", engine=engine)
     window = common.pop("window", None)
     if engine == "vllm":
         from judges.engines.vllm import VLLMEngine
 
-        return VLLMEngine(model, constraint=constraint, **common, **({"max_num_seqs": window} if window else {}))
+        return VLLMEngine(model, **common, **({"max_num_seqs": window} if window else {}))
     from judges.engines.transformers import TransformersEngine
 
-    return TransformersEngine(model, constraint=constraint, **common, **({"batch_size": window} if window else {}))
+    return TransformersEngine(model, **common, **({"batch_size": window} if window else {}))
 
 
 def _only(given: dict[str, Any], *names: str, engine: str) -> dict[str, Any]:

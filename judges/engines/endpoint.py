@@ -15,15 +15,21 @@ import httpx
 
 from judges.constraint import answer_pattern
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import ContextOverflowError, EngineError, RequestError
+from judges.errors import CannotContinueError, ContextOverflowError, EngineError, RequestError, ServerOverflowError
 from judges.judge import Message
 
 API_KEY_VARIABLE = "MAGISTRATE_API_KEY"
 
 SPECIAL_TOKEN = re.compile(
-    r"<[|｜][^|｜<>\s]{1,40}[|｜]>|</?s>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<(?:bos|eos|pad|unk)>"
+    r"<[|｜][^|｜<>\s]{1,40}[|｜]?>|<[^|｜<>\s]{1,40}[|｜]>|</?s>|<</?SYS>>|<(?:start|end)_of_(?:turn|image)>"
+    r"|</?(?:bos|eos|pad|unk|mask|sop|eop|image|think|tool_call|tool_response)>"
+    r"|\[/?(?:INST|[A-Z]+(?:_[A-Z]+)+|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|IMG)\]"
 )
 """Spellings of special tokens of the open model families. A server encodes the prompt, out of our reach."""
+
+
+TOO_LONG = re.compile(r"context.{0,40}(length|window|size)|maximum.{0,40}tokens|too (long|large)", re.IGNORECASE)
+FINISHED = ("stop", "length", "eos", None)
 
 
 def defuse(text: str) -> str:
@@ -40,9 +46,9 @@ class _Dialect:
 
     def constraint(self, pattern: str | None, schema: Mapping[str, Any] | None) -> dict[str, Any]:
         if self.name == "structured_outputs" and pattern is not None:
-            return {"structured_outputs": {"regex": pattern}}
+            return {"structured_outputs": {"regex": pattern}, "repetition_penalty": 1.0}
         if self.name == "regex" and pattern is not None:
-            return {"regex": pattern}
+            return {"regex": pattern, "repetition_penalty": 1.0}
         if schema is None:
             return {}
         return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}}
@@ -91,7 +97,8 @@ class EndpointEngine(Engine):
 
     @property
     def identity(self) -> EngineIdentity:
-        return EngineIdentity("endpoint", self._version, self._model or "", None, self._dialect.name)
+        options = {"base_url": self.base_url}
+        return EngineIdentity("endpoint", self._version, self._model or "", None, self._dialect.name, options)
 
     async def start(self) -> None:
         await self.identify()
@@ -101,7 +108,7 @@ class EndpointEngine(Engine):
             return
         key = os.environ.get(API_KEY_VARIABLE)
         self._client = httpx.AsyncClient(
-            timeout=self._timeout,
+            timeout=httpx.Timeout(self._timeout, connect=min(10.0, self._timeout)),
             headers={"Authorization": f"Bearer {key}"} if key else {},
             limits=httpx.Limits(max_connections=self.window, max_keepalive_connections=self.window),
         )
@@ -116,7 +123,7 @@ class EndpointEngine(Engine):
 
     async def generate(self, request: Request) -> Generation:
         if request.answer_start and not self._dialect.takes_pattern:
-            raise RequestError("this server takes no regular expression, so a cut-off answer cannot be gone on with")
+            raise CannotContinueError("this server takes no regular expression, so a cut-off answer cannot be gone on with")
         messages = [Message(message.role, defuse(message.content)) for message in request.messages]
         await self._check_length(messages, request)
         body: dict[str, Any] = {
@@ -137,7 +144,8 @@ class EndpointEngine(Engine):
         try:
             listing = await self._get("/models")
         except RequestError as error:
-            raise EngineError(f"{self.base_url} does not list its models: {error}") from error
+            advice = f"; set {API_KEY_VARIABLE}" if "HTTP 401" in str(error) or "HTTP 403" in str(error) else ""
+            raise EngineError(f"{self.base_url} does not list its models ({error}){advice}") from error
         served = {str(entry.get("id")): entry for entry in listing.get("data", []) if isinstance(entry, dict)}
         if self._model is None and len(served) == 1:
             self._model = next(iter(served))
@@ -162,15 +170,18 @@ class EndpointEngine(Engine):
         refusals = []
         for dialect in DIALECTS:
             self._dialect = dialect
-            request = Request(question, 64, answer_pattern(schema), schema, alternatives=1)
-            try:
-                generation = await self.generate(request)
-                if json.loads(generation.text) == {"probe": word}:
+            for alternatives in (1, 0):  # a server that refuses log-probabilities may still obey the schema
+                request = Request(question, 64, answer_pattern(schema), schema, alternatives=alternatives)
+                try:
+                    generation = await self.generate(request)
+                except RequestError as error:
+                    refusals.append(f"{dialect.name}: {str(error)[:120]}")
+                    continue
+                if _says(generation.text, word):
                     self.gives_alternatives = bool(generation.tokens)
                     return
                 refusals.append(f"{dialect.name}: ignored")
-            except (RequestError, ValueError, AttributeError) as error:
-                refusals.append(f"{dialect.name}: {str(error)[:120] or 'ignored'}")
+                break
         raise EngineError(
             f"the server at {self.base_url} does not enforce a JSON schema, so its answers could not be trusted "
             f"({'; '.join(refusals)}); use a newer server, or `--engine vllm`"
@@ -192,8 +203,8 @@ class EndpointEngine(Engine):
             counted = await self._post("/tokenize", {"model": self._model, "messages": turns}, root=True)
         except RequestError:
             return  # the server cannot count; it refuses what is too long
-        length = int(counted["count"])
-        if length + request.max_tokens > self._limit:
+        length = counted.get("count")
+        if isinstance(length, int) and length + request.max_tokens > self._limit:
             raise ContextOverflowError(length, request.max_tokens, self._limit)
 
     async def _get(self, path: str, *, root: bool = False) -> dict[str, Any]:
@@ -213,22 +224,27 @@ class EndpointEngine(Engine):
                 response = await self._client.request(method, base + path, json=body)
             except httpx.TransportError as error:
                 problem = str(error) or type(error).__name__
-                reached = reached or isinstance(error, httpx.ReadTimeout)
+                reached = reached or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             else:
                 if response.is_success:
                     return _json_object(response)
                 reached = True
                 problem = _complaint(response)
-                if response.status_code in (401, 403):
-                    raise EngineError(f"{self.base_url} refuses the API key ({problem}); set {API_KEY_VARIABLE}")
                 if response.status_code != 429 and response.status_code < 500:
-                    raise RequestError(problem)
+                    raise ServerOverflowError(problem) if TOO_LONG.search(problem) else RequestError(problem)
                 pause = _retry_after(response) or pause
             if attempt + 1 < self.attempts:
                 await asyncio.sleep(pause)
         if not reached:
             raise EngineError(f"no server answers at {self.base_url} ({problem}); is it running?")
         raise RequestError(f"{problem}, after {self.attempts} tries")
+
+
+def _says(answer: str, word: str) -> bool:
+    try:
+        return bool(json.loads(answer) == {"probe": word})
+    except ValueError:
+        return False
 
 
 def _json_object(response: httpx.Response) -> dict[str, Any]:
@@ -260,19 +276,22 @@ def _generation(answer: dict[str, Any]) -> Generation:
     try:
         choice = answer["choices"][0]
         text = choice["message"]["content"] or ""
-    except (KeyError, IndexError, TypeError):
+        reason = choice.get("finish_reason")
+    except (KeyError, IndexError, TypeError, AttributeError):
         raise RequestError("the server's answer holds no message") from None
+    if reason not in FINISHED:
+        raise RequestError(f"the server broke the answer off ({reason})")
     counted = answer.get("usage") or {}
     cached = (counted.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     usage = Usage(counted.get("prompt_tokens") or 0, cached, counted.get("completion_tokens") or 0)
     positions = (choice.get("logprobs") or {}).get("content")
     tokens = [_token(position) for position in positions] if positions else None
-    return Generation(text, choice.get("finish_reason") != "length", usage, tokens)
+    return Generation(text, reason != "length", usage, tokens)
 
 
 def _token(position: dict[str, Any]) -> Token:
     alternatives: dict[str, float] = {}
     for choice in position.get("top_logprobs") or []:
-        if choice["logprob"] > -1000:  # servers write minus infinity as -9999
-            alternatives.setdefault(choice["token"], choice["logprob"])
-    return Token(position["token"], alternatives)
+        if (choice.get("logprob") or 0.0) > -1000 and choice.get("token") is not None:  # servers write minus infinity as -9999
+            alternatives.setdefault(choice["token"], choice.get("logprob") or 0.0)
+    return Token(str(position.get("token", "")), alternatives)

@@ -91,7 +91,7 @@ class EngineIdentity:
         engine: ``vllm``, ``transformers`` or ``endpoint``.
         engine_version: The version of the library, or what the server says of itself.
         model: The model's name, as the user gave it.
-        weights: Digest of the weights; ``None`` where a server hides them.
+        weights: Digest of the weights, tokenizer, template and configuration; ``None`` where a server hides them.
         constraint: The constraint backend.
         options: Whatever else changes answers: number format, quantisation, context length.
     """

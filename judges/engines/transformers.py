@@ -105,6 +105,7 @@ class TransformersEngine(LocalEngine):
 
     def _generate(self, batch: list[Job]) -> list[Generation]:
         import torch
+        from transformers import GenerationConfig
 
         request = batch[0].request
         longest = max(len(job.prompt_ids) for job in batch)
@@ -119,10 +120,11 @@ class TransformersEngine(LocalEngine):
             written = self._model.generate(
                 input_ids=ids.to(self._model.device),
                 attention_mask=mask.to(self._model.device),
-                max_new_tokens=request.max_tokens,
-                do_sample=False,
+                # The checkpoint's own settings, a repetition penalty for example, have no say in greedy decoding.
+                generation_config=GenerationConfig(
+                    max_new_tokens=request.max_tokens, do_sample=False, eos_token_id=self._stop_ids(), pad_token_id=pad
+                ),
                 logits_processor=processors,
-                pad_token_id=pad,
             )[:, longest:]
         rows = enumerate(zip(batch, written.tolist(), strict=True))
         return [self._generation(job, ids, recorder, row) for row, (job, ids) in rows]
@@ -140,7 +142,7 @@ class TransformersEngine(LocalEngine):
 
     def _generation(self, job: Job, ids: list[int], recorder: _Recorder, row: int) -> Generation:
         tokenizer = self.chat.tokenizer
-        ends = set(self._stop_ids())
+        ends = self._stop_ids()
         length = next((place for place, token in enumerate(ids) if token in ends), None)
         complete = length is not None
         answer = ids[:length]
@@ -156,11 +158,7 @@ class TransformersEngine(LocalEngine):
     def _stop_ids(self) -> list[int]:
         stop = self._model.generation_config.eos_token_id
         ids = stop if isinstance(stop, list) else [stop]
-        return [*ids, self.chat.tokenizer.eos_token_id]
-
-    def _abandon(self, failure: EngineError) -> None:
-        while self._waiting:
-            self._waiting.popleft().fail(failure)
+        return sorted({*ids, self.chat.tokenizer.eos_token_id} - {None})
 
 
 def _kind(request: Request) -> tuple[str | None, int, int]:

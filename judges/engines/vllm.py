@@ -149,7 +149,7 @@ class VLLMEngine(LocalEngine):
             self._forget_cancelled()
             for output in self._engine.step() if self._jobs else ():
                 if output.finished:
-                    self._jobs.pop(output.request_id).succeed(self._generation(output))
+                    self._settle(self._jobs.pop(output.request_id), output)
         self._engine.abort_request(list(self._jobs))
         self._engine.engine_core.shutdown()
 
@@ -181,10 +181,12 @@ class VLLMEngine(LocalEngine):
             for key in gone:
                 del self._jobs[key]
 
-    def _abandon(self, failure: EngineError) -> None:
-        for job in self._jobs.values():
-            job.fail(failure)
-        self._jobs.clear()
+    def _settle(self, job: Job, output: Any) -> None:
+        reason = output.outputs[0].finish_reason
+        if reason in ("stop", "length"):
+            job.succeed(self._generation(output))
+        else:
+            job.fail(RequestError(f"vLLM broke the answer off ({reason})"))
 
     def _generation(self, output: Any) -> Generation:
         answer = output.outputs[0]

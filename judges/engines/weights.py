@@ -1,4 +1,4 @@
-"""Where a model's files are, and a digest of its weights."""
+"""Where a model's files are, and a digest of those that its answers depend on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from judges.errors import EngineError
 EMBEDDED = Path(__file__).parents[1] / "models"
 """Models that come with Magistrate."""
 
-WEIGHT_SUFFIXES = (".safetensors", ".bin", ".gguf")
+COUNTED = (".safetensors", ".bin", ".gguf", ".json", ".jinja", ".model", ".txt")
+"""Suffixes of the files that answers depend on: weights, configuration, tokenizer and chat template."""
 
 
 def locate(model: str, revision: str | None = None) -> Path:
@@ -53,12 +54,12 @@ def _fetch(model: str, revision: str | None) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """16 hexadecimal digits that change when any weight does.
+    """16 hexadecimal digits that change when a weight, the tokenizer, the chat template or the configuration does.
 
     Hashing 16 GB takes half a minute, so the digest of each file is remembered by its path, size and time of change. The
     hub's cache names a file by its SHA-256 already, and that name is used as it is.
     """
-    weights = sorted(path for path in folder.iterdir() if path.suffix in WEIGHT_SUFFIXES)
+    weights = sorted(path for path in folder.iterdir() if path.suffix in COUNTED)
     total = hashlib.sha256()
     for path in weights:
         total.update(f"{path.name}:{_file_digest(path)}\n".encode())

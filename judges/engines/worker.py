@@ -60,6 +60,8 @@ class LocalEngine(Engine):
         self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._failure: EngineError | None = None
+        self._open: set[Job] = set()
+        self._loaded = False
 
     @abstractmethod
     def _load(self) -> None:
@@ -92,14 +94,22 @@ class LocalEngine(Engine):
             raise self._failure
         loop = asyncio.get_running_loop()
         job = Job(request, self._encode(request), loop.create_future(), loop)
-        self._inbox.put(job)
-        return await job.future
+        self._open.add(job)
+        try:
+            self._inbox.put(job)
+            if self._failure is not None:  # the worker stopped meanwhile, perhaps before it saw this job
+                raise self._failure
+            return await job.future
+        finally:
+            self._open.discard(job)
 
     async def close(self) -> None:
-        if self._thread is not None:
-            self._inbox.put(None)
+        if self._thread is None:
+            return
+        self._inbox.put(None)
+        if self._loaded:  # a load cannot be broken off: the thread, a daemon, is left to it
             await asyncio.to_thread(self._thread.join)
-            self._thread = None
+        self._thread = None
 
     def _run(self, loop: asyncio.AbstractEventLoop, loaded: asyncio.Future[None]) -> None:
         try:
@@ -109,17 +119,17 @@ class LocalEngine(Engine):
             fault.__cause__ = error if fault is not error else error.__cause__
             loop.call_soon_threadsafe(_settle, loaded, fault)
             return
+        self._loaded = True
         loop.call_soon_threadsafe(_settle, loaded, None)
+        failure = EngineError("the engine is closed")
         try:
             self._work()
         except Exception as error:
-            self._failure = EngineError(f"the engine failed and cannot go on: {error}")
-            self._failure.__cause__ = error
-            self._abandon(self._failure)
-
-    @abstractmethod
-    def _abandon(self, failure: EngineError) -> None:
-        """Fail every job that the engine still holds."""
+            failure = EngineError(f"the engine failed and cannot go on: {error}")
+            failure.__cause__ = error
+        self._failure = failure
+        for job in list(self._open):
+            job.fail(failure)
 
     def _drain(self, *, wait: bool) -> tuple[list[Job], bool]:
         """The jobs that have come in, and whether the engine shall stop.

@@ -64,6 +64,13 @@ def test_unseen_probability_is_not_guessed_away() -> None:
     assert "20%" in notes[0]
 
 
+def test_unlisted_probability_is_not_guessed_away() -> None:
+    at_score = {str(score): math.log(0.1) for score in range(6)}
+    found, notes = expected_scores(ANSWER, tokens(at_score), [FIVE])
+    assert found == {"a": None}
+    assert "40%" in notes[0]
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [(None, "gives no log-probabilities"), ([Token("x", {})], "do not spell the answer"), (tokens({}), "no legal score")],

@@ -119,6 +119,12 @@ def test_bad_metrics_are_refused(metrics: list[str]) -> None:
         LLMEval(metrics)
 
 
+def test_a_metric_may_have_any_name_that_is_one() -> None:
+    judge = LLMEval(["model_dump", "model_config", "json"])
+    assert list(judge.answer_schema["properties"]) == ["model_dump", "model_config", "json"]
+    assert judge.read('{"model_dump": 1, "model_config": 2, "json": 3}').scores == {"model_dump": 1, "model_config": 2, "json": 3}
+
+
 def test_an_unknown_scale_is_refused() -> None:
     with pytest.raises(MagistrateError, match="0-5 or 0-100"):
         LLMEval(scale="1-10")

@@ -175,6 +175,18 @@ def test_an_answer_with_nothing_finished_is_unscored_and_not_asked_again() -> No
     assert verdict.usage.completion_tokens == 8, "tokens that were spent are counted"
 
 
+def test_a_fault_while_an_answer_is_finished_is_asked_again() -> None:
+    class FaultyOnce(ScriptedEngine):
+        async def generate(self, request: Request) -> Generation:
+            if request.answer_start:
+                raise RequestError("HTTP 503: busy")
+            return await super().generate(request)
+
+    (verdict,) = run(FaultyOnce(Generation('{"why": "wor', False, Usage())), ["x"])
+    assert verdict.reason == "engine error: HTTP 503: busy"
+    assert not verdict.final
+
+
 def test_an_answer_out_of_range_is_never_a_score() -> None:
     (verdict,) = run(ScriptedEngine(Generation('{"why": "", "score": 7}', True, Usage())), ["x"])
     assert verdict.status == "unscored"

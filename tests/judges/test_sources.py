@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from judges.errors import MagistrateError
-from judges.sources import count_rows, read_rows
+from judges.sources import count_rows, read_rows, row_id
 
 ROWS = [{"id": "a", "context": "hi", "response": "ho"}, {"id": "b", "context": 'x\ny, "z" 🙂 שלום', "response": "w\x00v"}]
 
@@ -53,6 +53,38 @@ def test_a_bad_row_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     ]
 
 
+def test_a_number_without_end_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": ' + "1" * 5000 + "}\n{}")
+    first, second = read_rows(path)
+    assert "is not JSON that can be read" in (first.problem or "")
+    assert second.sample == {}
+
+
+def test_a_bad_csv_row_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b'context,response\n"a"x,b\n\xff,b\nc,d\n')
+    rows = list(read_rows(path))
+    assert ["CSV" in (row.problem or "") for row in rows] == [True, False, False]
+    assert rows[1].problem == "rows.csv row 2: is not UTF-8"
+    assert rows[2].sample == {"context": "c", "response": "d"}
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.json", "none.jsonl"])
+def test_counting_never_fails(tmp_path: Path, name: str) -> None:
+    (tmp_path / "rows.parquet").write_bytes(b"")
+    (tmp_path / "rows.csv").write_bytes(b'a\n"b')
+    (tmp_path / "rows.json").write_bytes(b"{")
+    assert count_rows(tmp_path / name) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [(7, "7"), (7.0, "7"), ("x", "x"), (None, "3"), (float("nan"), "3"), (True, "3"), ("", "3")]
+)
+def test_an_id_is_the_samples_own_or_its_number(given: object, found: str) -> None:
+    assert row_id({"id": given}, 3) == found
+
+
 def test_nesting_without_end_is_a_bad_row(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("[" * 200_000 + "\n{}")
@@ -83,10 +115,10 @@ def test_a_csv_cell_may_be_longer_than_pythons_default(tmp_path: Path) -> None:
     [
         ("rows.json", b'{"item": [{"context": "a"}]}', "must hold a list"),
         ("rows.json", b'[{"context": "a"}, {', "is not a JSON list"),
-        ("rows.json", b"", "must hold a list"),
+        ("rows.json", b"", "is not a JSON list"),
         ("rows.parquet", b"PAR1 no", "not a Parquet file"),
-        ("rows.csv", b'context,response\n"a,b', "cannot be read as CSV"),
-        ("rows.csv", b"context,response\n\xff,b", "cannot be read as CSV"),
+        ("rows.json", b"[" * 200_000, "nested too deeply"),
+        ("rows.csv", b'context,response\n"a,b', "row 1 opens a quote that is never closed"),
         ("rows.txt", b"", "unknown kind of file"),
     ],
 )

@@ -158,6 +158,25 @@ def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "my notes\nand more\n"
 
 
+def test_a_file_of_one_unended_line_is_not_taken_for_torn(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_text('{"mine": [1, 2, 3]}')
+    with pytest.raises(MagistrateError, match="line 1 is no verdict of Magistrate"), VerdictFile(path, PRINT):
+        pass
+    assert path.read_text() == '{"mine": [1, 2, 3]}'
+
+
+def test_overwriting_waits_until_there_is_something_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    judge(path, [1, 2])
+    with VerdictFile(path, PRINT, overwrite=True) as file:
+        assert ids(path) == ["1", "2"]
+        assert file.needs(key(3))
+        file.append(verdict(3))
+        file.finish()
+    assert ids(path) == ["3"]
+
+
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "v.jsonl"
     with VerdictFile(path, PRINT), pytest.raises(MagistrateError, match="another run is writing"), VerdictFile(path, PRINT):

@@ -130,7 +130,7 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     assert_one_sentence(score(rows, output, "--engine", "gpt"), "there is no engine `gpt`")
     assert_one_sentence(score(rows, tmp_path / "text.txt" / "v.jsonl"), "cannot be written")
     assert_one_sentence(score(rows, tmp_path), "is a folder")
-    assert_one_sentence(score(rows, rows), "is no verdict of Magistrate")
+    assert_one_sentence(score(rows, rows, "--overwrite"), "holds the samples")
     assert read(rows) == [{"context": "a", "response": "b"}]
     assert time.monotonic() - began < 12 * 20
 

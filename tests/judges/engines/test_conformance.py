@@ -12,6 +12,7 @@ import pytest
 
 from judges.constraint import STRING, answer_pattern
 from judges.engines.engine import Engine, Generation, Request
+from judges.engines.transformers import TransformersEngine
 from judges.errors import ContextOverflowError
 from judges.judge import Message
 from judges.llm_eval import LLMEval
@@ -193,3 +194,16 @@ def test_the_identity_tells_what_answers_depend_on(engine: Engine) -> None:
         assert identity.weights is None
     else:
         assert re.fullmatch(r"[0-9a-f]{16}", identity.weights or "")
+
+
+@pytest.mark.parametrize("constraint", ["xgrammar", "guidance"])
+def test_every_constraint_backend_obeys_one_spelling(loop: asyncio.Runner, constraint: str, vllm_engine: Engine) -> None:
+    """Left to themselves these backends allow any white space, and a weak model then writes nothing else."""
+    other = TransformersEngine("magistrate-tiny", dtype="float32", constraint=constraint)
+    loop.run(other.start())
+    try:
+        requests = [question(text) for text in HOSTILE[:4]]
+        answers = [generation.text for generation in ask(loop, other, *requests)]
+        assert answers == [generation.text for generation in ask(loop, vllm_engine, *requests)]
+    finally:
+        loop.run(other.close())

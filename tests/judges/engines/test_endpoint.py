@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from judges.engines.endpoint import EndpointEngine, defuse
 from judges.engines.engine import Generation, Request
-from judges.errors import EngineError, RequestError
+from judges.errors import ContextOverflowError, EngineError, RequestError
 from judges.judge import Message
 
 Reply = tuple[int, dict[str, str], dict[str, Any]]
@@ -41,13 +42,16 @@ class Fake:
         self.then = then or (lambda number: chat("{}"))
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.models: list[dict[str, Any]] = [{"id": "judge"}]
+        self.listing: Reply = (200, {}, {"data": [{"id": "judge"}]})
+        self.refuses_logprobs = False
 
     def reply(self, path: str, body: dict[str, Any] | None) -> Reply:
         if path.endswith("/models"):
-            return 200, {}, {"data": self.models}
+            return self.listing
         if body is None or not path.endswith("/chat/completions"):
             return 404, {}, {"error": {"message": "no such page"}}
+        if self.refuses_logprobs and "logprobs" in body:
+            return 400, {}, {"error": {"message": "logprobs are not offered"}}
         if "Say hello" in body["messages"][0]["content"]:
             return chat(json.dumps({"probe": probe_word(body, self.field)}))
         self.bodies.append(body)
@@ -122,16 +126,43 @@ def test_a_lasting_fault_is_one_requests_error() -> None:
 
 
 def test_a_refusal_is_not_tried_again() -> None:
-    fake = Fake(then=lambda number: (400, {}, {"error": {"message": "context too long"}}))
-    with serving(fake) as url, pytest.raises(RequestError, match="HTTP 400: context too long"):
+    fake = Fake(then=lambda number: (400, {}, {"error": {"message": "bad field"}}))
+    with serving(fake) as url, pytest.raises(RequestError, match="HTTP 400: bad field"):
         ask(url)
     assert len(fake.bodies) == 1
 
 
-def test_a_refused_key_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["maximum context length is 4096 tokens", "the request exceeds the available context size"])
+def test_a_prompt_that_the_server_finds_too_long_is_an_overflow(words: str) -> None:
+    fake = Fake(then=lambda number: (400, {}, {"error": {"message": words}}))
+    with serving(fake) as url, pytest.raises(ContextOverflowError, match=words):
+        ask(url)
+
+
+def test_a_server_without_log_probabilities_is_good_enough() -> None:
+    fake = Fake()
+    fake.refuses_logprobs = True
+    with serving(fake) as url:
+        assert ask(url, replace(REQUEST, alternatives=5)).text == "{}"
+
+
+def test_an_answer_that_a_filter_broke_off_is_no_answer() -> None:
+    filtered = {"choices": [{"message": {"content": "{}"}, "finish_reason": "content_filter"}]}
+    with serving(Fake(then=lambda number: (200, {}, filtered))) as url, pytest.raises(RequestError, match="content_filter"):
+        ask(url)
+
+
+def test_a_request_forbidden_is_one_requests_error() -> None:
+    fake = Fake(then=lambda number: (403, {}, {"error": "a filter says no"}))
+    with serving(fake) as url, pytest.raises(RequestError, match="HTTP 403: a filter says no"):
+        ask(url)
+
+
+def test_a_refused_key_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAGISTRATE_API_KEY", "secret-word")
-    fake = Fake(then=lambda number: (401, {}, {"error": "who are you"}))
-    with serving(fake) as url, pytest.raises(EngineError, match="refuses the API key") as caught:
+    fake = Fake()
+    fake.listing = (401, {}, {"error": "who are you"})
+    with serving(fake) as url, pytest.raises(EngineError, match=r"HTTP 401: who are you.*set MAGISTRATE_API_KEY") as caught:
         ask(url)
     assert {headers["Authorization"] for headers in fake.headers} == {"Bearer secret-word"}
     assert "secret-word" not in str(caught.value)
@@ -141,7 +172,7 @@ def test_no_server_and_no_such_model() -> None:
     with pytest.raises(EngineError, match=r"no server answers at http://127\.0\.0\.1:9/v1"):
         ask("http://127.0.0.1:9/v1", attempts=1)
     fake = Fake()
-    fake.models = [{"id": "one"}, {"id": "two"}]
+    fake.listing = (200, {}, {"data": [{"id": "one"}, {"id": "two"}]})
     with serving(fake) as url, pytest.raises(EngineError, match="it serves: one, two"):
         ask(url)
 
@@ -159,7 +190,22 @@ def test_special_tokens_are_defused_before_they_are_sent() -> None:
     assert fake.bodies[0]["messages"][0]["content"] == "hi <\u200b|eot_id|>"
 
 
-@pytest.mark.parametrize("text", ["<|im_start|>", "</s>", "[INST]", "<<SYS>>", "<start_of_turn>", "<bos>", "<｜User｜>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|im_start|>",
+        "</s>",
+        "[INST]",
+        "[TOOL_CALLS]",
+        "[gMASK]",
+        "<sop>",
+        "<think>",
+        "<<SYS>>",
+        "<start_of_turn>",
+        "<bos>",
+        "<｜User｜>",
+    ],
+)
 def test_spellings_of_special_tokens_are_known(text: str) -> None:
     assert text not in defuse(f"a {text} b")
 

@@ -37,7 +37,7 @@ def test_a_repository_that_cannot_be_fetched_says_what_to_do(monkeypatch: pytest
         locate("nobody/no-such-model")
 
 
-def test_the_digest_follows_the_weights_and_nothing_else(tmp_path: Path) -> None:
+def test_the_digest_follows_the_weights_and_not_the_card(tmp_path: Path) -> None:
     first, second, third = model(tmp_path / "a"), model(tmp_path / "b"), model(tmp_path / "c", b"other")
     assert digest(first) == digest(second) != digest(third)
     (first / "README.md").write_text("changed")
@@ -46,6 +46,14 @@ def test_the_digest_follows_the_weights_and_nothing_else(tmp_path: Path) -> None
     (first / "model.safetensors").write_bytes(b"WEIGHTS")
     os.utime(first / "model.safetensors", ns=(1, 1))
     assert digest(first) != before, "a file of the same size but another time is hashed again"
+
+
+@pytest.mark.parametrize("name", ["chat_template.jinja", "tokenizer.json", "generation_config.json"])
+def test_the_digest_follows_what_else_answers_depend_on(tmp_path: Path, name: str) -> None:
+    first = model(tmp_path / "a")
+    before = digest(first)
+    (first / name).write_text("changed")
+    assert digest(first) != before
 
 
 def test_the_hubs_own_digest_is_used_as_it_is(tmp_path: Path) -> None:
