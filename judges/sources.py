@@ -116,8 +116,6 @@ def _parse(line: bytes) -> Any:
 
 
 def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
-    import ijson
-
     if path.stat().st_size < SMALL:
         content = _parse(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
         if isinstance(content, ValueError):
@@ -126,6 +124,8 @@ def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
             raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
         yield from enumerate(content, start=1)
         return
+    import ijson
+
     with path.open("rb") as file:
         if file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"[":
             raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")

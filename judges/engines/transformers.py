@@ -11,7 +11,7 @@ from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
 from judges.engines.worker import Job, LocalEngine
-from judges.errors import ContextOverflowError, EngineError
+from judges.errors import EngineError
 
 OUTLINES_BACKENDS = {"outlines": "outlines_core", "xgrammar": "xgrammar", "guidance": "llguidance"}
 
@@ -74,12 +74,6 @@ class TransformersEngine(LocalEngine):
         self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
         self.context = self.max_model_len or int(self._model.config.max_position_embeddings)
         self._outlined = from_transformers(self._model, self.chat.tokenizer)
-
-    def _encode(self, request: Request) -> list[int]:
-        prompt_ids = self.chat.encode(request.messages, request.answer_start)
-        if len(prompt_ids) + request.max_tokens > self.context:
-            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
-        return prompt_ids
 
     def _work(self) -> None:
         stop = False

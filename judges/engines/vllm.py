@@ -14,9 +14,9 @@ from typing import Any
 
 from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
-from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
+from judges.engines.engine import EngineIdentity, Generation, Token, Usage
 from judges.engines.worker import Job, LocalEngine
-from judges.errors import ContextOverflowError, EngineError, RequestError
+from judges.errors import EngineError, RequestError
 
 GIB = 1 << 30
 MAX_LOGPROBS = 128
@@ -133,12 +133,6 @@ class VLLMEngine(LocalEngine):
         token = 2 * 4 * config.get("num_hidden_layers", 1) * config.get("num_key_value_heads", heads) * head_size
         context = self.max_model_len or config.get("max_position_embeddings", 4096)
         return int(max(GIB // 4, min(4 * GIB, token * context * min(self.max_num_seqs, 64))))
-
-    def _encode(self, request: Request) -> list[int]:
-        prompt_ids = self.chat.encode(request.messages, request.answer_start)
-        if len(prompt_ids) + request.max_tokens > self.context:
-            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
-        return prompt_ids
 
     def _work(self) -> None:
         stop = False

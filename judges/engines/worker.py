@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine, Generation, Request
-from judges.errors import EngineError
+from judges.errors import ContextOverflowError, EngineError
 
 Result = TypeVar("Result")
 
@@ -53,8 +54,12 @@ class LocalEngine(Engine):
     """An engine whose model is computed by one thread of this process.
 
     PyTorch releases the interpreter while it computes, so the event loop renders prompts and reads answers meanwhile.
-    A subclass loads in ``_load``, and computes in ``_work`` until ``_drain`` says stop.
+    A subclass loads in ``_load``, where it sets ``chat`` and ``context`` (in tokens), and computes in ``_work`` until ``_drain``
+    says stop.
     """
+
+    chat: ChatTokenizer
+    context: int
 
     def __init__(self) -> None:
         self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -71,13 +76,16 @@ class LocalEngine(Engine):
     def _work(self) -> None:
         """Answer jobs until told to stop. Runs in the worker's thread."""
 
-    @abstractmethod
     def _encode(self, request: Request) -> list[int]:
         """Token ids of the request's prompt.
 
         Raises:
             ContextOverflowError: It does not fit.
         """
+        prompt_ids = self.chat.encode(request.messages, request.answer_start)
+        if len(prompt_ids) + request.max_tokens > self.context:
+            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
+        return prompt_ids
 
     async def identify(self) -> None:
         return
