@@ -1,0 +1,165 @@
+"""Proof that an assignment is the best there is, from the assignment alone; see ``docs/assignment.md`` for why it suffices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.blocks import over_blocks
+from solver.fixed_point import NOTHING_MISSING
+from solver.problem import Problem
+
+FAR = 1 << 61
+"""More than any path costs."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What an assignment is worth and whether a better one exists.
+
+    Attributes:
+        feasible: Whether every row has its k distinct columns, none of them missing, and every count is within its bounds.
+        optimal: Whether it is feasible and no assignment is better.
+        objective: The sum of its scores, in units.
+        counts: ``(M,)`` rows that have each column.
+        prices: ``(M,)`` shadow prices in units if optimal: of all optimal ones the least that are not below 0, and below 0
+            no lower than they must be. They depend on the problem only, not on which optimal assignment is given.
+        cycle: If feasible and not optimal, columns between which moving a row each, the last to the first, gains; M stands for the
+            slack of the bounds. Empty otherwise.
+        gain: What those moves gain together, in units.
+    """
+
+    feasible: bool
+    optimal: bool
+    objective: int
+    counts: NDArray[np.int64]
+    prices: NDArray[np.int64]
+    cycle: tuple[int, ...] = ()
+    gain: int = 0
+
+
+def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
+    """Check an assignment.
+
+    Args:
+        problem: The problem.
+        chosen: ``(N, max k)`` column numbers, -1 after a row's last.
+    """
+    columns = problem.columns
+    padded = -(-columns // 16) * 16
+    narrow = problem.scores.dtype == np.int8
+    kind, never = (np.int16, 1 << 14) if narrow else (np.int64, 1 << 62)
+
+    def check(begin: int, end: int) -> tuple[NDArray[Any], NDArray[np.int64], list[int], bool]:
+        cost = np.full((columns, padded), never, kind)
+        others = np.full(padded, -never, kind)
+        counts, total, valid = cheapest_moves(
+            problem.scores, problem.missing, problem.k, chosen, begin, end, never, cost, others
+        )
+        return cost, counts, total.tolist(), valid
+
+    checks = over_blocks(problem.rows, check)
+    cost = np.minimum.reduce([found[0] for found in checks])[:, :columns].astype(np.int64)
+    # Half way is further than any two scores differ, and nearer than any difference to a cell that does not count.
+    cost[cost >= never // 2] = FAR
+    counts = sum((found[1] for found in checks), np.zeros(columns, np.int64))
+    objective = sum((found[2][0] << 32) + found[2][1] for found in checks)
+    feasible = all(found[3] for found in checks) and bool(((problem.lower <= counts) & (counts <= problem.upper)).all())
+    none = np.zeros(columns, np.int64)
+    if not feasible:
+        return Certificate(False, False, objective, counts, none)
+
+    distance = np.full((columns + 1, columns + 1), FAR, np.int64)
+    distance[:columns, :columns] = cost
+    distance[:columns, columns][counts < problem.upper] = 0
+    distance[columns, :columns][counts > problem.lower] = 0
+    np.fill_diagonal(distance, 0)
+    if (cycle := close(distance)) is not None:
+        return Certificate(True, False, objective, counts, none, *cycle)
+    floor = np.minimum(0, distance[:columns, columns])
+    floor = np.append(floor, 0)
+    least = np.where(distance[:, :columns] >= FAR, -FAR, floor[:, None] - distance[:, :columns]).max(axis=0)
+    return Certificate(True, True, objective, counts, least)
+
+
+def close(distance: NDArray[np.int64]) -> tuple[tuple[int, ...], int] | None:
+    """Make a matrix of costs one of shortest paths, in place (Floyd and Warshall); or find a cycle that gains, and its gain."""
+    nodes = len(distance)
+    cost = distance.copy()
+    after = np.tile(np.arange(nodes), (nodes, 1))
+    for middle in range(nodes):
+        into, out = distance[:, middle, None], distance[None, middle, :]
+        through = np.where((into >= FAR) | (out >= FAR), FAR, into + out)
+        shorter = through < distance
+        distance[shorter] = through[shorter]
+        after = np.where(shorter, after[:, middle, None], after)
+        negative = np.flatnonzero(np.diag(distance) < 0)
+        if len(negative):
+            return _walk(int(negative[0]), after, cost)
+    return None
+
+
+def _walk(start: int, after: NDArray[np.int64], cost: NDArray[np.int64]) -> tuple[tuple[int, ...], int]:
+    """Follow the successors from a node on a cycle that gains until one repeats."""
+    path = [start]
+    while (node := int(after[path[-1], start])) not in path:
+        path.append(node)
+    cycle = path[path.index(node) :]
+    return tuple(cycle), -int(sum(cost[one, other] for one, other in zip(cycle, cycle[1:] + cycle[:1], strict=True)))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def cheapest_moves(
+    scores: NDArray[Any],
+    missing: int,
+    k: NDArray[np.int64],
+    chosen: NDArray[np.int16],
+    begin: int,
+    end: int,
+    never: int,
+    cost: NDArray[Any],
+    others: NDArray[Any],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
+    """Lower ``cost[a, b]`` to the least that moving a row from a to b loses.
+
+    Both ``cost`` and the scratch ``others`` are padded to whole vectors of their narrow type, as this is what the time goes to.
+
+    Returns:
+        Rows of each column; the sum of chosen scores, as two parts: the first times 2**32 plus the second; whether every row has k
+        distinct columns, none missing.
+    """
+    columns = scores.shape[1]
+    counts = np.zeros(columns, np.int64)
+    total = np.zeros(2, np.int64)
+    own = others[:1].copy()
+    for row in range(begin, end):
+        picks = k[row] if k.shape[0] > 1 else k[0]
+        for column in range(columns):
+            others[column] = scores[row, column]
+        if missing != NOTHING_MISSING:
+            for column in range(columns):
+                if np.int64(scores[row, column]) == missing:
+                    others[column] = -never
+        for place in range(chosen.shape[1]):
+            column = np.int64(chosen[row, place])
+            if place >= picks:
+                if column != -1:
+                    return counts, total, False
+                continue
+            if column < 0 or column >= columns or others[column] == -never:
+                return counts, total, False
+            counts[column] += 1
+            total[0] += np.int64(scores[row, column]) >> 32
+            total[1] += np.int64(scores[row, column]) & 0xFFFFFFFF
+            others[column] = -never
+        for place in range(picks):
+            column = np.int64(chosen[row, place])
+            own[0] = scores[row, column]
+            lowest = cost[column]
+            for other in range(lowest.shape[0]):
+                lowest[other] = np.minimum(lowest[other], np.subtract(own[0], others[other]))
+    return counts, total, True

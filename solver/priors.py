@@ -1,0 +1,118 @@
+"""Priors and the column bounds that follow from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.errors import SolverError
+
+ROUNDING = 1e-9
+"""How far, relatively, a product of floats may lie from the whole number that was meant."""
+
+SHARES_SUM_WITHIN = 1e-6
+
+
+def shares(priors: NDArray[Any], attributes: int) -> NDArray[np.float64]:
+    """Check given priors and make them sum to 1.
+
+    Args:
+        priors: ``(M,)`` shares that sum to 1, or whole counts of any sum.
+        attributes: M.
+
+    Raises:
+        SolverError: Wrong length, negative or not finite, all zero, or neither shares nor counts.
+    """
+    given = np.asarray(priors)
+    if given.dtype.kind not in "iufb":
+        raise SolverError(f"priors must be numbers, and these are {given.dtype}")
+    if given.shape != (attributes,):
+        raise SolverError(f"there are {attributes} attributes, and priors of shape {given.shape}; give one prior an attribute")
+    values = given.astype(np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise SolverError("every prior must be a number, zero or more")
+    total = float(values.sum())
+    if total == 0:
+        raise SolverError("the priors are all zero")
+    counts = bool((values == np.rint(values)).all())
+    if not counts and abs(total - 1) > SHARES_SUM_WITHIN:
+        raise SolverError(f"the priors sum to {total:g}; give shares that sum to 1, or whole counts")
+    return values / total
+
+
+def from_affinities(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    """Priors as QualEval takes them: an attribute's mean affinity over the sum of all attributes' (section 2.2).
+
+    Args:
+        scores: ``(N, M)`` affinities, zero or more. A missing one (NaN, or not allowed) does not enter its attribute's mean.
+        allowed: ``(N, M)`` booleans, or None.
+
+    Returns:
+        ``(M,)`` shares that sum to 1.
+
+    Raises:
+        SolverError: An affinity is negative, or all are zero.
+    """
+    there = None
+    if scores.dtype.kind == "f" and np.isnan(np.sum(scores)):
+        there = ~np.isnan(scores)
+    if allowed is not None:
+        there = allowed if there is None else there & allowed
+    kind = np.float64 if scores.dtype.kind == "f" else np.int64
+    if there is None:
+        totals, present = scores.sum(axis=0, dtype=kind), np.full(scores.shape[1], len(scores))
+        lowest = scores.min(initial=0)
+    else:
+        totals, present = scores.sum(axis=0, dtype=kind, where=there), there.sum(axis=0)
+        lowest = scores.min(initial=0, where=there)
+    if lowest < 0:
+        raise SolverError("priors cannot be taken from negative affinities; give `priors`")
+    means = totals / np.maximum(present, 1)
+    if not means.sum() > 0:
+        raise SolverError("priors cannot be taken from affinities that are all zero; give `priors`")
+    return np.asarray(means / means.sum())
+
+
+def whole_counts(share: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Split a total by shares into whole counts: each share's floor, the rest to the largest remainders (Hamilton's method).
+
+    Equal remainders go to the first attribute, so the result is a function of its arguments alone.
+
+    Args:
+        share: ``(M,)`` shares that sum to 1.
+        total: What is to be split.
+
+    Returns:
+        ``(M,)`` counts that sum to ``total``, each less than 1 from ``share * total``.
+    """
+    exact = share * total
+    counts = np.floor(exact + ROUNDING * np.maximum(1, exact)).astype(np.int64)
+    # Remainders are compared on a grid, lest the last bit of a float decide between equals.
+    remainder = np.rint((exact - counts) / ROUNDING)
+    short = int(total - counts.sum())
+    counts[np.argsort(-remainder, kind="stable")[:short]] += 1
+    return counts
+
+
+def column_bounds(share: NDArray[np.float64], total: int, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The fewest and the most assignments of each attribute: ``total * share * (1 -+ slack)``, rounded inward.
+
+    For small data an interval may hold no whole number, or the intervals together none that sum to ``total``. So each is widened,
+    by less than 1, to hold its attribute's count of ``whole_counts``; with no slack the bounds are those counts.
+
+    Args:
+        share: ``(M,)`` shares that sum to 1.
+        total: Assignments in all, ``k N``.
+        slack: The paper's epsilon, 0 or more.
+
+    Returns:
+        ``(M,)`` lower and ``(M,)`` upper bounds. A larger slack never gives tighter ones.
+    """
+    counts = whole_counts(share, total)
+    exact = share * total
+    margin = ROUNDING * np.maximum(1, exact)
+    lower = np.maximum(np.ceil(exact * (1 - slack) - margin), 0).astype(np.int64)
+    upper = np.minimum(np.floor(exact * (1 + slack) + margin), total).astype(np.int64)
+    return np.minimum(lower, counts), np.maximum(upper, counts)

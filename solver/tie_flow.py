@@ -1,0 +1,207 @@
+"""Share groups of tied rows between their columns: a flow where every move is free, so only counts matter.
+
+Between two columns any group that has rows in the one and room in the other can carry a move. A cursor for each ordered pair of columns
+stands at the first group that may; groups before it cannot.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+NOT_THERE = -1
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def share(
+    flow: NDArray[np.int32],
+    size: NDArray[np.int64],
+    need: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    lowest: NDArray[np.int64],
+    highest: NDArray[np.int64],
+    goal: NDArray[np.int64],
+    approach: bool,
+) -> tuple[int, NDArray[np.bool_]]:
+    """Share each group's picks between its columns so that every count is within its bounds.
+
+    Args:
+        flow: ``(G, M)`` 0 where a group may choose a column, -1 elsewhere; set to its rows that take the column.
+        size: ``(G,)`` rows of each group.
+        need: ``(G,)`` picks of each of its rows.
+        counts: ``(M,)`` rows outside the groups that take each column; the groups' are added.
+        lowest, highest: ``(M,)`` bounds on the counts.
+        goal: ``(M,)`` counts to be near to.
+        approach: Whether to come as near the goal as the bounds and groups allow, in squares. Otherwise it only guides the start.
+
+    Returns:
+        0, and nothing else of use, when it is done. Else 1 and the columns that together have too many rows and cannot pass one on;
+        or -1 and those that together have too few and cannot receive one.
+    """
+    columns = counts.shape[0]
+    lack = np.empty(columns, np.int64)
+    for column in range(columns):
+        lack[column] = min(max(goal[column], lowest[column]), highest[column]) - counts[column]
+    fill(flow, size, need, lack)
+    for column in range(columns):
+        counts[column] = min(max(goal[column], lowest[column]), highest[column]) - lack[column]
+
+    cursor = np.zeros((columns, columns), np.int64)
+    parent = np.empty(columns, np.int64)
+    queue = np.empty(columns, np.int64)
+    reached = np.zeros(columns, np.bool_)
+    for source in range(columns):
+        while counts[source] > highest[source]:
+            explore(source, True, flow, size, cursor, parent, queue, reached)
+            target = source
+            for column in range(columns):
+                if reached[column] and counts[column] < highest[column]:
+                    if target == source or counts[column] - lowest[column] < counts[target] - lowest[target]:
+                        target = column
+            if target == source:
+                return 1, reached
+            amount = min(counts[source] - highest[source], highest[target] - counts[target])
+            carry(source, target, amount, True, flow, size, cursor, parent, queue, counts)
+    for target in range(columns):
+        while counts[target] < lowest[target]:
+            explore(target, False, flow, size, cursor, parent, queue, reached)
+            source = target
+            for column in range(columns):
+                if reached[column] and counts[column] > lowest[column]:
+                    if source == target or counts[column] - goal[column] > counts[source] - goal[source]:
+                        source = column
+            if source == target:
+                return -1, reached
+            amount = min(lowest[target] - counts[target], counts[source] - lowest[source])
+            carry(source, target, amount, False, flow, size, cursor, parent, queue, counts)
+
+    # The counts that keep all groups whole are the bases of an integral base polytope, on which a separable convex function that no
+    # exchange of one unit improves is at its least (Murota, Discrete Convex Analysis, 2003, theorem 6.26).
+    improved = approach
+    while improved:
+        improved = False
+        for source in range(columns):
+            while counts[source] > lowest[source]:
+                explore(source, True, flow, size, cursor, parent, queue, reached)
+                target = source
+                for column in range(columns):
+                    if reached[column] and counts[column] < highest[column]:
+                        if counts[column] - goal[column] < counts[target] - goal[target]:
+                            target = column
+                amount = (counts[source] - goal[source] - counts[target] + goal[target]) // 2
+                amount = min(amount, counts[source] - lowest[source], highest[target] - counts[target])
+                if amount <= 0:
+                    break
+                carry(source, target, amount, True, flow, size, cursor, parent, queue, counts)
+                improved = True
+    return 0, reached
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int64], lack: NDArray[np.int64]) -> None:
+    """Give each group's picks to those of its columns that lack most, so that little is left to mend; ``lack`` goes down."""
+    columns = flow.shape[1]
+    for group in range(flow.shape[0]):
+        units = need[group] * size[group]
+        width = 0
+        for column in range(columns):
+            width += flow[group, column] != NOT_THERE
+        even = (units + width - 1) // width
+        while units > 0:
+            most = second = -1
+            for column in range(columns):
+                if flow[group, column] != NOT_THERE and flow[group, column] < size[group]:
+                    if most < 0 or lack[column] > lack[most]:
+                        second = most
+                        most = column
+                    elif second < 0 or lack[column] > lack[second]:
+                        second = column
+            amount = min(units, size[group] - flow[group, most])
+            if second >= 0:
+                # Level with the next, or an even part where they are level: later groups make up for what that is off.
+                amount = min(amount, max(lack[most] - lack[second], even))
+            flow[group, most] += amount
+            lack[most] -= amount
+            units -= amount
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def carrier(source: int, sink: int, flow: NDArray[np.int32], size: NDArray[np.int64], cursor: NDArray[np.int64]) -> int:
+    """The first group that can move a row from one column to another; the number of groups when there is none."""
+    group = cursor[source, sink]
+    while group < flow.shape[0] and (
+        flow[group, source] <= 0 or flow[group, sink] == NOT_THERE or flow[group, sink] == size[group]
+    ):
+        group += 1
+    cursor[source, sink] = group
+    return group
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def explore(
+    start: int,
+    forward: bool,
+    flow: NDArray[np.int32],
+    size: NDArray[np.int64],
+    cursor: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    queue: NDArray[np.int64],
+    reached: NDArray[np.bool_],
+) -> None:
+    """Find the columns a row can move to from ``start``, or, backward, those it can come from; by the fewest moves."""
+    reached[:] = False
+    reached[start] = True
+    parent[start] = -1
+    queue[0] = start
+    length = 1
+    place = 0
+    while place < length:
+        column = queue[place]
+        place += 1
+        for after in range(reached.shape[0]):
+            if reached[after]:
+                continue
+            group = carrier(column, after, flow, size, cursor) if forward else carrier(after, column, flow, size, cursor)
+            if group < flow.shape[0]:
+                reached[after] = True
+                parent[after] = column
+                queue[length] = after
+                length += 1
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def carry(
+    source: int,
+    target: int,
+    amount: int,
+    forward: bool,
+    flow: NDArray[np.int32],
+    size: NDArray[np.int64],
+    cursor: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    through: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Move up to ``amount`` rows along the path found: as many as one round of first carriers can, which is at least one."""
+    end = target if forward else source
+    node = end
+    while parent[node] >= 0:
+        before, after = (parent[node], node) if forward else (node, parent[node])
+        group = carrier(before, after, flow, size, cursor)
+        amount = min(amount, flow[group, before], size[group] - flow[group, after])
+        through[node] = group
+        node = parent[node]
+    node = end
+    while parent[node] >= 0:
+        before, after = (parent[node], node) if forward else (node, parent[node])
+        group = through[node]
+        flow[group, before] -= amount
+        flow[group, after] += amount
+        # The group may now carry other moves: into the column it left, out of the one it came to.
+        for column in range(flow.shape[1]):
+            cursor[column, before] = min(cursor[column, before], group)
+            cursor[after, column] = min(cursor[after, column], group)
+        node = parent[node]
+    counts[source] -= amount
+    counts[target] += amount

@@ -1,0 +1,150 @@
+"""Settle the rows that prices leave a choice: at optimal prices this is all that is left to decide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.blocks import over_blocks
+from solver.problem import Problem
+from solver.rows import NEED_MASK, NEED_SHIFT, deal, scan_ties, scratch
+from solver.tie_flow import share
+
+
+@dataclass(frozen=True)
+class Ties:
+    """What all rows choose at given prices.
+
+    Attributes:
+        chosen: ``(N, max k)`` what each row must take, best first; -1 for what is open.
+        member: ``(G, M)`` which columns each group of rows may choose from. Groups of few columns come first, then by which.
+        size: ``(G,)`` rows of each group.
+        need: ``(G,)`` columns each of its rows takes of them.
+        fixed: ``(M,)`` rows that must take each column.
+        value: The sum of ``score - price`` over what rows choose, in units.
+        group_of: ``(N,)`` by position in the order of ids: each row's group in its block, -1 for a row without a choice.
+        blocks: For each block of rows its first position, the number of each of its own groups, and the rows of each.
+    """
+
+    chosen: NDArray[np.int16]
+    member: NDArray[np.bool_]
+    size: NDArray[np.int64]
+    need: NDArray[np.int64]
+    fixed: NDArray[np.int64]
+    value: int
+    group_of: NDArray[np.int32]
+    blocks: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]
+
+    @property
+    def rows(self) -> int:
+        """How many rows have a choice."""
+        return int(self.size.sum())
+
+
+def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
+    """Scan all rows at given prices, in units."""
+    chosen = np.empty((problem.rows, problem.most_choices), np.int16)
+    group_of = np.empty(problem.rows, np.int32)
+
+    def scan(begin: int, end: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], list[int]]:
+        narrow = scratch(problem.scores, price, problem.most_choices)
+        keys, sizes, fixed, parts = scan_ties(
+            problem.scores, problem.missing, problem.k, *narrow, problem.order, begin, end, chosen, group_of
+        )
+        return begin, keys, sizes, fixed, parts.tolist()
+
+    scans = over_blocks(problem.rows, scan)
+    keys = np.concatenate([block[1] for block in scans])
+    low, high = keys.T
+    width = np.bitwise_count(low).astype(np.int64) + np.bitwise_count(high & NEED_MASK)
+    by = np.lexsort((low, high, width))
+    fresh = np.ones(len(by), bool)
+    fresh[1:] = (keys[by[1:]] != keys[by[:-1]]).any(axis=1)
+    names = np.empty(len(by), np.int64)
+    names[by] = np.cumsum(fresh) - 1
+    low, high = keys[by[fresh]].T
+    size = np.zeros(len(low), np.int64)
+    blocks = []
+    passed = 0
+    for begin, _, sizes, _, _ in scans:
+        own = names[passed : passed + len(sizes)]
+        passed += len(own)
+        size[own] += sizes
+        blocks.append((begin, own, sizes))
+    member = np.empty((len(low), problem.columns), bool)
+    for column in range(problem.columns):
+        word = low if column < 64 else high
+        member[:, column] = (word >> np.uint64(column % 64)) & np.uint64(1)
+    fixed = sum((block[3] for block in scans), np.zeros(problem.columns, np.int64))
+    value = sum((block[4][0] << 32) + block[4][1] for block in scans)
+    return Ties(chosen, member, size, (high >> NEED_SHIFT).astype(np.int64), fixed, value, group_of, blocks)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How tied rows are shared between columns.
+
+    Attributes:
+        flow: ``(G, M)`` rows of each group that take each column, -1 where it may not.
+        better: None when the counts keep their bounds; else prices nearer the optimum than those the ties were found at.
+    """
+
+    flow: NDArray[np.int32]
+    better: NDArray[np.int64] | None
+
+
+def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approach: bool) -> Sharing:
+    """Share tied rows between columns so that counts keep the bounds prices ask for: the upper if positive, the lower if negative.
+
+    Args:
+        problem: The problem.
+        price: ``(M,)`` in units.
+        ties: As found at them.
+        approach: Whether to come as near the goal as the bounds allow, too.
+    """
+    flow = np.where(ties.member, np.int32(0), np.int32(-1))
+    lowest = np.where(price > 0, problem.upper, problem.lower)
+    highest = np.where(price < 0, problem.lower, problem.upper)
+    way, columns = share(flow, ties.size, ties.need, ties.fixed.copy(), lowest, highest, problem.goal, approach)
+    return Sharing(flow, None if way == 0 else price + way * columns)
+
+
+def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
+    """Complete each tied row's choice. ``(N, max k)``, best column first and -1 after a row's last; it is that of the ties."""
+    stride = golden_strides(ties.size)
+    seen = np.zeros(len(ties.size), np.int64)
+    before = {}
+    for begin, own, sizes in ties.blocks:
+        before[begin] = (own, seen.copy())
+        seen[own] += sizes
+
+    def write(begin: int, end: int) -> None:
+        own, passed = before[begin]
+        deal(
+            problem.scores,
+            problem.order,
+            begin,
+            end,
+            ties.group_of,
+            own,
+            passed,
+            sharing.flow,
+            ties.size,
+            ties.need,
+            stride,
+            ties.chosen,
+        )
+
+    over_blocks(problem.rows, write)
+    return ties.chosen
+
+
+def golden_strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each group size a stride near its golden section, coprime to it."""
+    stride = np.maximum(1, np.rint(sizes * (math.sqrt(5) - 1) / 2).astype(np.int64))
+    while (shared := np.gcd(stride, sizes) != 1).any():
+        stride[shared] += 1
+    return stride
