@@ -38,7 +38,7 @@ def scratch(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -
     return price.astype(kind), np.full(padded, none, kind), np.full(most_choices + 1, none, kind)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
 def reduce_row(
     scores: NDArray[Any], row: int, missing: int, price: NDArray[Any], reduced: NDArray[Any], best: NDArray[Any], k: int
 ) -> tuple[int, int]:
@@ -77,7 +77,7 @@ def reduce_row(
     return best[k - 1], after
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
 def find(table: NDArray[np.int32], keys: NDArray[np.uint64], low: int, high: int) -> int:
     """The slot of an open-addressed table that holds a key's group, or the empty one it belongs in."""
     mixed = (low ^ (high * np.uint64(0xC2B2AE3D27D4EB4F))) * np.uint64(0x9E3779B97F4A7C15)
@@ -100,6 +100,7 @@ def scan_ties(
     end: int,
     chosen: NDArray[np.int16],
     group_of: NDArray[np.int32],
+    dense: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Find what rows choose at given prices, and group the rows that have a choice by what they choose from.
 
@@ -111,8 +112,10 @@ def scan_ties(
         order: ``(N,)`` row numbers in the order of their ids, or ``(0,)`` when that is the matrix's.
         begin: First position in that order.
         end: One past the last position.
-        chosen: ``(N, max k)``; set to what each row must take, best first, and -1 for what is open.
+        chosen: ``(N, max k)``; set to the columns each row must take, in order, and -1 for what is open.
         group_of: ``(N,)`` by position; set to each row's group, -1 for a row without a choice.
+        dense: How many groups there can be, if so few that each has a place of its own: that of the tied columns, read as a number,
+            beside how many less one a row takes. Else 0, and groups are numbered as they are found.
 
     Returns:
         ``(G, 2)`` keys: the tied columns, and how many of them a row takes in the uppermost byte; ``(G,)`` rows of each group;
@@ -123,7 +126,7 @@ def scan_ties(
     fixed = np.zeros(columns, np.int64)
     value = np.zeros(2, np.int64)
     keys = np.empty((256, 2), np.uint64)
-    sizes = np.zeros(256, np.int64)
+    sizes = np.zeros(dense if dense > 0 else 256, np.int64)
     table = np.full(1024, -1, np.int32)
     groups = 0
     for position in range(begin, end):
@@ -133,24 +136,29 @@ def scan_ties(
         tied = threshold == after
         taken = 0
         total = np.int64(0)
-        # The columns above the threshold; without a tie those at it are chosen too.
-        for word in range((columns + 63) // 64):
-            above = np.uint64(0)
-            for column in range(64 * word, min(64 * word + 64, reduced.shape[0])):
-                chooses = reduced[column] >= threshold and (not tied or reduced[column] > threshold)
-                above |= np.uint64(chooses) << np.uint64(column - 64 * word)
-            while above != 0:
-                lowest = above & (~above + ONE)
-                above ^= lowest
-                column = 64 * word + PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
-                fixed[column] += 1
-                total += reduced[column]
-                place = taken
-                while place > 0 and scores[row, chosen[row, place - 1]] < scores[row, column]:
-                    chosen[row, place] = chosen[row, place - 1]
-                    place -= 1
-                chosen[row, place] = column
-                taken += 1
+        above_low = above_high = low = high = np.uint64(0)
+        for column in range(min(64, reduced.shape[0])):
+            above_low |= np.uint64(reduced[column] > threshold) << np.uint64(column)
+            low |= np.uint64(reduced[column] == threshold) << np.uint64(column)
+        for column in range(64, reduced.shape[0]):
+            above_high |= np.uint64(reduced[column] > threshold) << np.uint64(column - 64)
+            high |= np.uint64(reduced[column] == threshold) << np.uint64(column - 64)
+        if not tied:
+            above_low |= low
+            above_high |= high
+        while above_low != 0 or above_high != 0:
+            if above_low != 0:
+                lowest = above_low & (~above_low + ONE)
+                above_low ^= lowest
+                column = PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
+            else:
+                lowest = above_high & (~above_high + ONE)
+                above_high ^= lowest
+                column = 64 + PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
+            fixed[column] += 1
+            total += reduced[column]
+            chosen[row, taken] = column
+            taken += 1
         for place in range(taken, chosen.shape[1]):
             chosen[row, place] = -1
         total += (picks - taken) * np.int64(threshold)
@@ -159,41 +167,38 @@ def scan_ties(
         if not tied:
             group_of[position] = UNTIED
             continue
-        low = high = np.uint64(0)
-        for column in range(min(64, reduced.shape[0])):
-            low |= np.uint64(reduced[column] == threshold) << np.uint64(column)
-        for column in range(64, columns):
-            high |= np.uint64(reduced[column] == threshold) << np.uint64(column - 64)
-        high |= np.uint64(picks - taken) << NEED_SHIFT
-        slot = find(table, keys, low, high)
-        group = table[slot]
-        if group < 0:
-            group = groups
-            groups += 1
-            if groups > sizes.shape[0]:
-                keys = np.concatenate((keys, np.empty_like(keys)))
-                sizes = np.concatenate((sizes, np.zeros_like(sizes)))
-            keys[group, 0] = low
-            keys[group, 1] = high
-            table[slot] = group
-            if 2 * groups > table.shape[0]:
-                table = np.full(4 * table.shape[0], -1, np.int32)
-                for old in range(groups):
-                    table[find(table, keys, keys[old, 0], keys[old, 1])] = old
+        if dense > 0:
+            group = ((picks - taken - 1) << columns) | np.int64(low)
+        else:
+            high |= np.uint64(picks - taken) << NEED_SHIFT
+            slot = find(table, keys, low, high)
+            group = table[slot]
+            if group < 0:
+                group = groups
+                groups += 1
+                if groups > sizes.shape[0]:
+                    keys = np.concatenate((keys, np.empty_like(keys)))
+                    sizes = np.concatenate((sizes, np.zeros_like(sizes)))
+                keys[group, 0] = low
+                keys[group, 1] = high
+                table[slot] = group
+                if 2 * groups > table.shape[0]:
+                    table = np.full(4 * table.shape[0], -1, np.int32)
+                    for old in range(groups):
+                        table[find(table, keys, keys[old, 0], keys[old, 1])] = old
         sizes[group] += 1
         group_of[position] = group
-    return keys[:groups], sizes[:groups], fixed, value
+    return keys[:groups], sizes if dense > 0 else sizes[:groups], fixed, value
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def deal(
-    scores: NDArray[Any],
     order: NDArray[np.int64],
     begin: int,
     end: int,
     group_of: NDArray[np.int32],
-    names: NDArray[np.int64],
-    seen: NDArray[np.int64],
+    names: NDArray[np.int32],
+    turn: NDArray[np.int64],
     flow: NDArray[np.int32],
     size: NDArray[np.int64],
     need: NDArray[np.int64],
@@ -204,12 +209,12 @@ def deal(
 
     The picks are laid end to end, column by column. Of the group's n rows the t-th in order takes those at t, t + n, t + 2n and so
     on: distinct columns, as no column has more than n. Before that t is multiplied by a stride near the golden section of n,
-    so that neighbours in the order get different columns and no column goes to one stretch of rows.
+    modulo n, so that neighbours in the order get different columns and no column goes to one stretch of rows.
 
     Args:
-        scores, order, begin, end, group_of: As in ``scan_ties``, ``group_of`` as it left it.
+        order, begin, end, group_of: As in ``scan_ties``, ``group_of`` as it left it.
         names: Number of each group of this block among all groups.
-        seen: ``(G,)`` rows of each group in earlier blocks; counted on.
+        turn: ``(G,)`` the turn of each group's first row in this block; goes on.
         flow: ``(G, M)`` rows of each group that take each column, -1 where it is not among theirs.
         size: ``(G,)`` rows of each group.
         need: ``(G,)`` picks of each of its rows.
@@ -221,27 +226,26 @@ def deal(
             continue
         row = order[position] if order.shape[0] > 0 else position
         group = names[group_of[position]]
-        turn = (seen[group] * stride[group]) % size[group]
-        seen[group] += 1
+        pick = turn[group]
+        turn[group] += stride[group]
+        if turn[group] >= size[group]:
+            turn[group] -= size[group]
         taken = 0
         while taken < chosen.shape[1] and chosen[row, taken] >= 0:
             taken += 1
         column = 0
         passed = np.int64(0)
         for _ in range(need[group]):
-            while turn >= passed + max(0, flow[group, column]):
+            while pick >= passed + max(0, flow[group, column]):
                 passed += max(0, flow[group, column])
                 column += 1
             place = taken
-            while place > 0 and (
-                scores[row, chosen[row, place - 1]] < scores[row, column]
-                or (scores[row, chosen[row, place - 1]] == scores[row, column] and chosen[row, place - 1] > column)
-            ):
+            while place > 0 and chosen[row, place - 1] > column:
                 chosen[row, place] = chosen[row, place - 1]
                 place -= 1
             chosen[row, place] = column
             taken += 1
-            turn += size[group]
+            pick += size[group]
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

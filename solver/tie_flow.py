@@ -101,29 +101,34 @@ def share(
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int64], lack: NDArray[np.int64]) -> None:
     """Give each group's picks to those of its columns that lack most, so that little is left to mend; ``lack`` goes down."""
-    columns = flow.shape[1]
+    members = np.empty(flow.shape[1], np.int64)
     for group in range(flow.shape[0]):
-        units = need[group] * size[group]
         width = 0
-        for column in range(columns):
+        for column in range(flow.shape[1]):
+            members[width] = column
             width += flow[group, column] != NOT_THERE
+        units = need[group] * size[group]
         even = (units + width - 1) // width
         while units > 0:
             most = second = -1
-            for column in range(columns):
-                if flow[group, column] != NOT_THERE and flow[group, column] < size[group]:
-                    if most < 0 or lack[column] > lack[most]:
-                        second = most
-                        most = column
-                    elif second < 0 or lack[column] > lack[second]:
-                        second = column
-            amount = min(units, size[group] - flow[group, most])
+            for place in range(width):
+                column = members[place]
+                if most < 0 or lack[column] > lack[members[most]]:
+                    second = most
+                    most = place
+                elif second < 0 or lack[column] > lack[members[second]]:
+                    second = place
+            column = members[most]
+            amount = min(units, size[group] - flow[group, column])
             if second >= 0:
                 # Level with the next, or an even part where they are level: later groups make up for what that is off.
-                amount = min(amount, max(lack[most] - lack[second], even))
-            flow[group, most] += amount
-            lack[most] -= amount
+                amount = min(amount, max(lack[column] - lack[members[second]], even))
+            flow[group, column] += amount
+            lack[column] -= amount
             units -= amount
+            if flow[group, column] == size[group]:
+                width -= 1
+                members[most] = members[width]
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -200,8 +205,10 @@ def carry(
         flow[group, after] += amount
         # The group may now carry other moves: into the column it left, out of the one it came to.
         for column in range(flow.shape[1]):
-            cursor[column, before] = min(cursor[column, before], group)
-            cursor[after, column] = min(cursor[after, column], group)
+            if flow[group, column] > 0:
+                cursor[column, before] = min(cursor[column, before], group)
+            if NOT_THERE < flow[group, column] < size[group]:
+                cursor[after, column] = min(cursor[after, column], group)
         node = parent[node]
     counts[source] -= amount
     counts[target] += amount

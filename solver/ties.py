@@ -13,13 +13,16 @@ from solver.problem import Problem
 from solver.rows import NEED_MASK, NEED_SHIFT, deal, scan_ties, scratch
 from solver.tie_flow import share
 
+MOST_PLACES = 1 << 18
+"""Up to this many groups each has a place of its own in a table; beyond, they are hashed."""
+
 
 @dataclass(frozen=True)
 class Ties:
     """What all rows choose at given prices.
 
     Attributes:
-        chosen: ``(N, max k)`` what each row must take, best first; -1 for what is open.
+        chosen: ``(N, max k)`` the columns each row must take, in order; -1 for what is open.
         member: ``(G, M)`` which columns each group of rows may choose from. Groups of few columns come first, then by which.
         size: ``(G,)`` rows of each group.
         need: ``(G,)`` columns each of its rows takes of them.
@@ -36,7 +39,7 @@ class Ties:
     fixed: NDArray[np.int64]
     value: int
     group_of: NDArray[np.int32]
-    blocks: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]
+    blocks: list[tuple[int, NDArray[np.int32], NDArray[np.int64]]]
 
     @property
     def rows(self) -> int:
@@ -48,39 +51,57 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
     """Scan all rows at given prices, in units."""
     chosen = np.empty((problem.rows, problem.most_choices), np.int16)
     group_of = np.empty(problem.rows, np.int32)
+    places = problem.most_choices << problem.columns
+    dense = places if places <= MOST_PLACES else 0
 
     def scan(begin: int, end: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], list[int]]:
         narrow = scratch(problem.scores, price, problem.most_choices)
         keys, sizes, fixed, parts = scan_ties(
-            problem.scores, problem.missing, problem.k, *narrow, problem.order, begin, end, chosen, group_of
+            problem.scores, problem.missing, problem.k, *narrow, problem.order, begin, end, chosen, group_of, dense
         )
         return begin, keys, sizes, fixed, parts.tolist()
 
     scans = over_blocks(problem.rows, scan)
-    keys = np.concatenate([block[1] for block in scans])
-    low, high = keys.T
-    width = np.bitwise_count(low).astype(np.int64) + np.bitwise_count(high & NEED_MASK)
-    by = np.lexsort((low, high, width))
-    fresh = np.ones(len(by), bool)
-    fresh[1:] = (keys[by[1:]] != keys[by[:-1]]).any(axis=1)
-    names = np.empty(len(by), np.int64)
-    names[by] = np.cumsum(fresh) - 1
-    low, high = keys[by[fresh]].T
+    if dense:
+        low, high, names = _number_places(sum(block[2] for block in scans), problem.columns)
+        named = [names] * len(scans)
+    else:
+        low, high, names = _number_keys(np.concatenate([block[1] for block in scans]))
+        named = np.split(names, np.cumsum([len(block[2]) for block in scans])[:-1])
     size = np.zeros(len(low), np.int64)
-    blocks = []
-    passed = 0
-    for begin, _, sizes, _, _ in scans:
-        own = names[passed : passed + len(sizes)]
-        passed += len(own)
-        size[own] += sizes
-        blocks.append((begin, own, sizes))
+    for own, block in zip(named, scans, strict=True):
+        np.add.at(size, own[block[2] > 0], block[2][block[2] > 0])
     member = np.empty((len(low), problem.columns), bool)
     for column in range(problem.columns):
         word = low if column < 64 else high
         member[:, column] = (word >> np.uint64(column % 64)) & np.uint64(1)
     fixed = sum((block[3] for block in scans), np.zeros(problem.columns, np.int64))
     value = sum((block[4][0] << 32) + block[4][1] for block in scans)
+    blocks = [(block[0], own, block[2]) for own, block in zip(named, scans, strict=True)]
     return Ties(chosen, member, size, (high >> NEED_SHIFT).astype(np.int64), fixed, value, group_of, blocks)
+
+
+def _number_places(sizes: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
+    """Number the groups that occur, those of few columns first: the two words of each one's key, and the number of each place."""
+    places = np.flatnonzero(sizes)
+    low = (places & ((1 << columns) - 1)).astype(np.uint64)
+    by = np.argsort(np.bitwise_count(low), kind="stable")
+    names = np.empty(len(sizes), np.int32)
+    names[places[by]] = np.arange(len(by), dtype=np.int32)
+    high = ((places >> columns) + 1).astype(np.uint64) << NEED_SHIFT
+    return low[by], high[by], names
+
+
+def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
+    """The same from the keys of all blocks, where a group of several blocks occurs more than once: the number of each key."""
+    low, high = keys.T
+    width = np.bitwise_count(low) + np.bitwise_count(high & NEED_MASK)
+    by = np.lexsort((low, high, width))
+    fresh = np.ones(len(by), bool)
+    fresh[1:] = (keys[by[1:]] != keys[by[:-1]]).any(axis=1)
+    names = np.empty(len(by), np.int32)
+    names[by] = np.cumsum(fresh, dtype=np.int32) - 1
+    return low[by[fresh]], high[by[fresh]], names
 
 
 @dataclass(frozen=True)
@@ -113,24 +134,24 @@ def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approa
 
 
 def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
-    """Complete each tied row's choice. ``(N, max k)``, best column first and -1 after a row's last; it is that of the ties."""
+    """Complete each tied row's choice. ``(N, max k)``, columns in order and -1 after a row's last; it is that of the ties."""
     stride = golden_strides(ties.size)
     seen = np.zeros(len(ties.size), np.int64)
-    before = {}
-    for begin, own, sizes in ties.blocks:
-        before[begin] = (own, seen.copy())
-        seen[own] += sizes
+    turns = {}
+    for begin, names, sizes in ties.blocks:
+        turns[begin] = (names, seen * stride % ties.size)
+        there = np.flatnonzero(sizes)
+        seen[names[there]] += sizes[there]
 
     def write(begin: int, end: int) -> None:
-        own, passed = before[begin]
+        names, turn = turns[begin]
         deal(
-            problem.scores,
             problem.order,
             begin,
             end,
             ties.group_of,
-            own,
-            passed,
+            names,
+            turn,
             sharing.flow,
             ties.size,
             ties.need,
@@ -145,6 +166,8 @@ def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
 def golden_strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each group size a stride near its golden section, coprime to it."""
     stride = np.maximum(1, np.rint(sizes * (math.sqrt(5) - 1) / 2).astype(np.int64))
-    while (shared := np.gcd(stride, sizes) != 1).any():
+    shared = np.flatnonzero(np.gcd(stride, sizes) != 1)
+    while len(shared):
         stride[shared] += 1
+        shared = shared[np.gcd(stride[shared], sizes[shared]) != 1]
     return stride
