@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.blocks import over_blocks
 from solver.errors import SolverError
+from solver.fixed_point import FixedPoint
 
 ROUNDING = 1e-9
 """How far, relatively, a product of floats may lie from the whole number that was meant."""
@@ -42,37 +46,48 @@ def shares(priors: NDArray[Any], attributes: int) -> NDArray[np.float64]:
     return values / total
 
 
-def from_affinities(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+def from_affinities(scores: FixedPoint) -> NDArray[np.float64]:
     """Priors as QualEval takes them: an attribute's mean affinity over the sum of all attributes' (section 2.2).
 
     Args:
-        scores: ``(N, M)`` affinities, zero or more. A missing one (NaN, or not allowed) does not enter its attribute's mean.
-        allowed: ``(N, M)`` booleans, or None.
+        scores: ``(N, M)`` affinities, zero or more. A missing one does not enter its attribute's mean.
 
     Returns:
-        ``(M,)`` shares that sum to 1.
+        ``(M,)`` shares that sum to 1; exact but for one rounding each, so that they do not depend on the order of rows.
 
     Raises:
         SolverError: An affinity is negative, or all are zero.
     """
-    there = None
-    if scores.dtype.kind == "f" and np.isnan(np.sum(scores)):
-        there = ~np.isnan(scores)
-    if allowed is not None:
-        there = allowed if there is None else there & allowed
-    kind = np.float64 if scores.dtype.kind == "f" else np.int64
-    if there is None:
-        totals, present = scores.sum(axis=0, dtype=kind), np.full(scores.shape[1], len(scores))
-        lowest = scores.min(initial=0)
-    else:
-        totals, present = scores.sum(axis=0, dtype=kind, where=there), there.sum(axis=0)
-        lowest = scores.min(initial=0, where=there)
-    if lowest < 0:
+    blocks = over_blocks(len(scores.units), lambda begin, end: _column_totals(scores.units[begin:end], scores.missing))
+    high, low, present = (sum(block[part] for block in blocks).tolist() for part in range(3))
+    if min(block[3] for block in blocks) < 0:
         raise SolverError("priors cannot be taken from negative affinities; give `priors`")
-    means = totals / np.maximum(present, 1)
-    if not means.sum() > 0:
+    means = [Fraction((one << 32) + other, max(count, 1)) for one, other, count in zip(high, low, present, strict=True)]
+    total = sum(means)
+    if total == 0:
         raise SolverError("priors cannot be taken from affinities that are all zero; give `priors`")
-    return np.asarray(means / means.sum())
+    return np.array([float(mean / total) for mean in means])
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _column_totals(
+    units: NDArray[Any], missing: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
+    """Each column's sum, as the first times 2**32 plus the second, and its number of scores. And the lowest score, at most 0."""
+    high = np.zeros(units.shape[1], np.int64)
+    low = np.zeros(units.shape[1], np.int64)
+    present = np.zeros(units.shape[1], np.int64)
+    lowest = np.int64(0)
+    for row in range(units.shape[0]):
+        for column in range(units.shape[1]):
+            score = np.int64(units[row, column])
+            there = score != missing
+            score = score if there else 0
+            high[column] += score >> 32
+            low[column] += score & 0xFFFFFFFF
+            present[column] += there
+            lowest = min(lowest, score)
+    return high, low, present, lowest
 
 
 def whole_counts(share: NDArray[np.float64], total: int) -> NDArray[np.int64]:

@@ -1,0 +1,113 @@
+"""Whether any assignment keeps the bounds; if none does, which bounds conflict and the smallest slack that would work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.errors import InfeasibleError
+from solver.fixed_point import NOTHING_MISSING
+from solver.problem import Problem
+from solver.ties import find_ties
+from solver.tie_flow import share
+
+HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What rows may choose, whatever it is worth.
+
+    Attributes:
+        member: ``(G, M)`` which columns each group of rows may choose from.
+        size: ``(G,)`` rows of each group.
+        need: ``(G,)`` columns each of its rows takes of them.
+        fixed: ``(M,)`` rows that have no choice but to take each column.
+    """
+
+    member: NDArray[np.bool_]
+    size: NDArray[np.int64]
+    need: NDArray[np.int64]
+    fixed: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Columns that together cannot keep their bounds.
+
+    Attributes:
+        columns: Their numbers.
+        too_many: Whether rows leave them more than their upper bounds allow; else rows give them fewer than their lower bounds ask.
+        reachable: The fewest assignments rows can leave them, or the most they can give.
+        bound: The sum of their bounds.
+    """
+
+    columns: tuple[int, ...]
+    too_many: bool
+    reachable: int
+    bound: int
+
+
+def demand(problem: Problem) -> Demand:
+    """Group rows by the columns they may choose and how many they take.
+
+    Raises:
+        InfeasibleError: A row needs more columns than it has scores.
+    """
+    if problem.missing == NOTHING_MISSING:
+        if problem.most_choices > problem.columns:
+            raise InfeasibleError(f"a row is to have {problem.most_choices} attributes, and there are {problem.columns}")
+        need, size = np.unique(np.broadcast_to(problem.k, problem.rows), return_counts=True)
+        member = np.ones((len(need), problem.columns), bool)
+        return Demand(member, size, need, np.zeros(problem.columns, np.int64))
+    present = problem.scores != problem.missing
+    scarce = np.flatnonzero(present.sum(axis=1) < problem.k)
+    if len(scarce):
+        row = int(scarce[0])
+        needs = int(np.broadcast_to(problem.k, problem.rows)[row])
+        others = f" (and {len(scarce) - 1} more rows like it)" if len(scarce) > 1 else ""
+        raise InfeasibleError(f"row {row + 1} is to have {needs} attributes and has {int(present[row].sum())} scores{others}")
+    worthless = replace(problem, scores=np.where(present, np.int8(0), np.int8(-128)), missing=-128)
+    ties = find_ties(worthless, np.zeros(problem.columns, np.int64))
+    return Demand(ties.member, ties.size, ties.need, ties.fixed)
+
+
+def conflict(rows: Demand, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Conflict | None:
+    """Find columns whose bounds no assignment keeps, or None when one keeps all."""
+    for column in np.flatnonzero(lower > upper):
+        return Conflict((int(column),), True, int(lower[column]), int(upper[column]))
+    flow = np.where(rows.member, np.int32(0), np.int32(-1))
+    counts = rows.fixed.copy()
+    way, reached = share(flow, rows.size, rows.need, counts, lower, upper, (lower + upper) // 2, False)
+    if way == 0:
+        return None
+    columns = np.flatnonzero(reached)
+    bounds = upper if way > 0 else lower
+    return Conflict(tuple(columns.tolist()), way > 0, int(counts[columns].sum()), int(bounds[columns].sum()))
+
+
+def smallest_slack(
+    rows: Demand, bounds: Callable[[float], tuple[NDArray[np.int64], NDArray[np.int64]]], largest: float
+) -> float | None:
+    """The smallest slack with an assignment, rounded up to three digits; None when even ``largest`` has none.
+
+    Args:
+        rows: What rows may choose.
+        bounds: The column bounds that follow from a slack; a larger one gives none tighter.
+        largest: A slack beyond which bounds change no more.
+    """
+    if conflict(rows, *bounds(largest)) is not None:
+        return None
+    low, high = 0.0, largest
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if conflict(rows, *bounds(middle)) is None:
+            high = middle
+        else:
+            low = middle
+    digits = 2 - math.floor(math.log10(high))
+    return math.ceil(high * 10**digits - 1e-6) / 10**digits
