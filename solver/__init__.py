@@ -1,4 +1,4 @@
-"""Attribute assignment, solved exactly: which k attributes each instance has, so that counts follow priors and affinity is highest."""
+"""Attribute assignment, exact: k attributes for each instance, counts as the priors say, the highest affinity."""
 
 from solver.assignment import Assignment, assign
 from solver.errors import InfeasibleError, SolverError

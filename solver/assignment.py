@@ -31,13 +31,14 @@ class Assignment:
     Attributes:
         chosen: ``(N, k)`` attribute indices, in order; -1 after an instance's last where instances differ in k.
         objective: The sum of the chosen affinities, weighted.
-        bound: What no assignment exceeds. Equal to the objective, but for the rounding of scores that 64 bits cannot hold exactly.
+        bound: What no assignment exceeds. Equal to the objective, but for the rounding of scores that 64 bits cannot hold
+            exactly.
         optimal: Whether the certificate holds: no assignment within the bounds has a higher objective.
         counts: ``(M,)`` instances of each attribute.
         lower: ``(M,)`` the fewest each had to have.
         upper: ``(M,)`` the most.
-        prices: ``(M,)`` shadow prices: each instance has its k attributes of highest ``affinity - price``. Above 0, so many want the
-            attribute that its upper bound holds them off; below 0, its lower bound draws them in; 0, its bounds cost nothing.
+        prices: ``(M,)`` shadow prices: each instance has its k attributes of highest ``affinity - price``. Above 0, so many want
+            the attribute that its upper bound holds them off; below 0, its lower bound draws them in; 0, its bounds cost nothing.
         ties: Instances with more than one equally good choice at these prices, so that the assignment need not be unique.
         slack: The slack the bounds came from; None where they were given.
         priors: ``(M,)`` the shares they came from; None where they were given.
@@ -83,7 +84,7 @@ def assign(
     method: str = METHODS[0],
     progress: Callable[[str], None] | None = None,
 ) -> Assignment:
-    """Give every instance exactly k attributes, each attribute about as many instances as its prior says, at the highest affinity.
+    """Give every instance exactly k attributes, and every attribute its part of the instances, at the highest affinity.
 
     Maximises the sum of ``l[i, j] * scores[i, j]`` over ``l[i, j]`` in {0, 1} with row sums k and column sums within
     ``k * N * priors[j] * (1 -+ slack)`` (QualEval, section 2.2). The result is optimal, says so with a certificate, and is a
@@ -103,8 +104,8 @@ def assign(
     [2.0, 0.0]
 
     Args:
-        scores: ``(N, M)`` affinities: an array, a pandas or polars frame of a column an attribute (their names are kept), or a SciPy
-            sparse matrix. A missing score (NaN, null, a cell not stored) may not be chosen. At most 120 attributes.
+        scores: ``(N, M)`` affinities: an array, a pandas or polars frame of a column an attribute (their names are kept), or a
+            SciPy sparse matrix. A missing score (NaN, null, a cell not stored) may not be chosen. At most 120 attributes.
         priors: ``(M,)`` shares that sum to 1, or whole counts; or a mapping from the names. By default from the affinities:
             their mean over the sum of all means.
         k: Attributes an instance; or ``(N,)`` of each instance.
@@ -153,7 +154,7 @@ def assign(
         counts=proof.counts,
         lower=lower,
         upper=upper,
-        prices=proof.prices * numbers.unit,
+        prices=np.asarray(proof.prices * numbers.unit, np.float64),
         ties=solution.ties,
         slack=used,
         priors=share,
@@ -199,7 +200,9 @@ def _ordered(priors: ArrayLike | Mapping[Any, float], table: Table) -> NDArray[A
     if set(priors) != set(labels):
         missing = [label for label in labels if label not in priors]
         raise SolverError(
-            f"there is no prior for {missing[0]!r}" if missing else f"priors name {next(iter(set(priors) - set(labels)))!r}, no attribute"
+            f"there is no prior for {missing[0]!r}"
+            if missing
+            else f"priors name {next(iter(set(priors) - set(labels)))!r}, no attribute"
         )
     return np.array([priors[label] for label in labels])
 

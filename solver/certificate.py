@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
+from solver.compiled import compiled
 from solver.fixed_point import NOTHING_MISSING
 from solver.problem import Problem
 
@@ -28,8 +28,8 @@ class Certificate:
         counts: ``(M,)`` rows that have each column.
         prices: ``(M,)`` shadow prices in units if optimal: of all optimal ones the least that are not below 0, and below 0
             no lower than they must be. They depend on the problem only, not on which optimal assignment is given.
-        cycle: If feasible and not optimal, columns between which moving a row each, the last to the first, gains; M stands for the
-            slack of the bounds. Empty otherwise.
+        cycle: If feasible and not optimal, columns between which moving a row each, the last to the first, gains; M stands for
+            the slack of the bounds. Empty otherwise.
         gain: What those moves gain together, in units.
     """
 
@@ -57,9 +57,7 @@ def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
     def check(begin: int, end: int) -> tuple[NDArray[Any], NDArray[np.int64], list[int], bool]:
         cost = np.full((columns, padded), never, kind)
         others = np.full(padded, -never, kind)
-        counts, total, valid = cheapest_moves(
-            problem.scores, problem.missing, problem.k, chosen, begin, end, never, cost, others
-        )
+        counts, total, valid = cheapest_moves(problem.scores, problem.missing, problem.k, chosen, begin, end, never, cost, others)
         return cost, counts, total.tolist(), valid
 
     checks = over_blocks(problem.rows, check)
@@ -112,7 +110,7 @@ def _walk(start: int, after: NDArray[np.int64], cost: NDArray[np.int64]) -> tupl
     return tuple(cycle), -int(sum(cost[one, other] for one, other in zip(cycle, cycle[1:] + cycle[:1], strict=True)))
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def cheapest_moves(
     scores: NDArray[Any],
     missing: int,
@@ -129,8 +127,8 @@ def cheapest_moves(
     Both ``cost`` and the scratch ``others`` are padded to whole vectors of their narrow type, as this is what the time goes to.
 
     Returns:
-        Rows of each column; the sum of chosen scores, as two parts: the first times 2**32 plus the second; whether every row has k
-        distinct columns, none missing.
+        Rows of each column; the sum of chosen scores, as two parts: the first times 2**32 plus the second; whether every row has
+        k distinct columns, none missing.
     """
     columns = scores.shape[1]
     counts = np.zeros(columns, np.int64)
@@ -145,7 +143,7 @@ def cheapest_moves(
                 if np.int64(scores[row, column]) == missing:
                     others[column] = -never
         for place in range(chosen.shape[1]):
-            column = np.int64(chosen[row, place])
+            column = int(chosen[row, place])
             if place >= picks:
                 if column != -1:
                     return counts, total, False
@@ -157,7 +155,7 @@ def cheapest_moves(
             total[1] += np.int64(scores[row, column]) & 0xFFFFFFFF
             others[column] = -never
         for place in range(picks):
-            column = np.int64(chosen[row, place])
+            column = int(chosen[row, place])
             own[0] = scores[row, column]
             lowest = cost[column]
             for other in range(lowest.shape[0]):

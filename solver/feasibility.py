@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from solver.errors import InfeasibleError
 from solver.fixed_point import NOTHING_MISSING
 from solver.problem import Problem
-from solver.ties import find_ties
 from solver.tie_flow import share
+from solver.ties import find_ties
 
 HALVINGS = 60
 
@@ -41,7 +41,8 @@ class Conflict:
 
     Attributes:
         columns: Their numbers.
-        too_many: Whether rows leave them more than their upper bounds allow; else rows give them fewer than their lower bounds ask.
+        too_many: Whether rows leave them more than their upper bounds allow; else rows give them fewer than their lower bounds
+            ask.
         reachable: The fewest assignments rows can leave them, or the most they can give.
         bound: The sum of their bounds.
     """
@@ -110,4 +111,4 @@ def smallest_slack(
         else:
             low = middle
     digits = 2 - math.floor(math.log10(high))
-    return math.ceil(high * 10**digits - 1e-6) / 10**digits
+    return float(math.ceil(high * 10.0**digits - 1e-6) / 10.0**digits)

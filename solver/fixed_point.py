@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
+from solver.compiled import compiled
 from solver.errors import SolverError
 
-MISSING = {np.dtype(kind): int(np.iinfo(kind).min) for kind in (np.int8, np.int32, np.int64)}
+MISSING: dict[Any, int] = {np.dtype(np.int8): -(2**7), np.dtype(np.int32): -(2**31), np.dtype(np.int64): -(2**62)}
 """What marks a cell that may not be chosen, by type of the matrix."""
 
-NOTHING_MISSING = int(np.iinfo(np.int64).min)
+NOTHING_MISSING = -(2**63)
+"""In place of the mark where every cell may be chosen; no cell of any type holds it by a mistake, as scores are narrower."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def fixed_point(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) 
 
 
 def widest(columns: int) -> int:
-    """How many bits a score may take: 55 for 15 columns. A path that loses a difference of scores a column then stays below 2**61."""
+    """How many bits a score may take: 55 for 15 columns. A path through all columns then costs less than 2**61."""
     return 60 - (columns + 1).bit_length()
 
 
@@ -71,13 +72,13 @@ def _whole(scores: NDArray[Any], allowed: NDArray[np.bool_] | None) -> FixedPoin
     if max(high, -low) >= 2**bits:
         raise SolverError(f"whole scores from {low} to {high} are too large; they may take {bits} bits")
     for kind, mark in MISSING.items():
-        if low > mark and high <= np.iinfo(kind).max or (low == mark and not some_missing):
+        if (low > mark and high <= np.iinfo(kind).max) or (low == mark and not some_missing):
             break
     if scores.dtype == np.uint8 and kind == np.int8:
         scores = scores.view(np.int8)
     units = np.ascontiguousarray(scores, kind)
-    if some_missing:
-        units = np.where(allowed, units, np.asarray(mark, kind))
+    if allowed is not None and some_missing:
+        units = np.where(allowed, units, np.array(mark, units.dtype))
     return FixedPoint(units, 1.0, True, mark if some_missing else NOTHING_MISSING)
 
 
@@ -107,7 +108,7 @@ def _real(scores: NDArray[Any]) -> FixedPoint:
     return FixedPoint(units, math.ldexp(1.0, exponent), exact, mark if some_missing else NOTHING_MISSING)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _bits_used(words: NDArray[Any], mantissa_bits: int, exponent_bits: int) -> NDArray[np.uint64]:
     """For each exponent, the mantissa bits some score sets; at the end, 1 for a NaN and 2 for an infinity."""
     special = (1 << exponent_bits) - 1
@@ -142,7 +143,7 @@ def _exponents(used: NDArray[np.uint64], mantissa_bits: int, exponent_bits: int)
     return (min(lowest), max(highest)) if lowest else (0, 1)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _scale(scores: NDArray[Any], first: float, second: float, missing: int, units: NDArray[Any]) -> None:
     for row in range(scores.shape[0]):
         for column in range(scores.shape[1]):

@@ -1,7 +1,7 @@
 """The linear programme on HiGHS: prices for up to about 100,000 rows, and a second opinion on the search's.
 
-With whole column bounds the constraint matrix (rows against columns) is totally unimodular, so the vertices HiGHS finds are integral and
-no integer programming is needed.
+With whole column bounds the constraint matrix (rows against columns) is totally unimodular, so the vertices HiGHS finds are
+integral and no integer programming is needed.
 """
 
 from __future__ import annotations

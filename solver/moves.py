@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from solver.compiled import compiled
 
 FAR = 1 << 61
 """No way at all."""
@@ -48,7 +49,7 @@ class Moves(NamedTuple):
     cheapest: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def list_moves(
     start: NDArray[np.int64], column: NDArray[np.int32], value: NDArray[np.int64], taken: NDArray[np.bool_], columns: int
 ) -> Moves:
@@ -95,7 +96,7 @@ def list_moves(
     return Moves(start, column, row_of, taken, first, source, sink, cost, queued, heap, heap_start, heap_length, cheapest)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def make(moves: Moves, before: int, after: int) -> None:
     """Make the cheapest move between two columns, and bring the heaps of its row's columns up to date."""
     move = moves.heap[moves.heap_start[before * moves.cheapest.shape[0] + after]]
@@ -116,7 +117,7 @@ def make(moves: Moves, before: int, after: int) -> None:
             refresh(moves, base + (source - start) * width + other - start)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def enqueue(moves: Moves, move: int) -> None:
     """Add a move that is possible to its heap, unless it still is there."""
     if moves.queued[move]:
@@ -139,7 +140,7 @@ def enqueue(moves: Moves, move: int) -> None:
     moves.cheapest[before, after] = moves.cost[moves.heap[begin]]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def refresh(moves: Moves, move: int) -> None:
     """Drop what has become impossible from the top of a move's heap."""
     columns = moves.cheapest.shape[0]
@@ -154,12 +155,12 @@ def refresh(moves: Moves, move: int) -> None:
         moves.queued[top] = False
         moves.heap_length[pair] -= 1
         moves.heap[begin] = moves.heap[begin + moves.heap_length[pair]]
-        sink_down(moves.heap, moves.cost, begin, moves.heap_length[pair], np.int64(0))
+        sink_down(moves.heap, moves.cost, begin, moves.heap_length[pair], 0)
     moves.cheapest[before, after] = FAR
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def sink_down(heap: NDArray[np.int32], cost: NDArray[np.int64], begin: int, length: int, place: int) -> None:
+@compiled
+def sink_down(heap: NDArray[np.int32], cost: NDArray[np.int64], begin: np.int64, length: np.int64, place: int) -> None:
     """Restore the order of the heap at ``begin`` below a place."""
     if place >= length:
         return

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
+from solver.compiled import compiled
 from solver.errors import SolverError
 from solver.fixed_point import FixedPoint
 
@@ -59,28 +59,26 @@ def from_affinities(scores: FixedPoint) -> NDArray[np.float64]:
         SolverError: An affinity is negative, or all are zero.
     """
     blocks = over_blocks(len(scores.units), lambda begin, end: _column_totals(scores.units[begin:end], scores.missing))
-    high, low, present = (sum(block[part] for block in blocks).tolist() for part in range(3))
+    totals = [np.sum(parts, axis=0).tolist() for parts in zip(*(block[:3] for block in blocks), strict=True)]
     if min(block[3] for block in blocks) < 0:
         raise SolverError("priors cannot be taken from negative affinities; give `priors`")
-    means = [Fraction((one << 32) + other, max(count, 1)) for one, other, count in zip(high, low, present, strict=True)]
+    means = [Fraction((high << 32) + low, max(present, 1)) for high, low, present in zip(*totals, strict=True)]
     total = sum(means)
     if total == 0:
         raise SolverError("priors cannot be taken from affinities that are all zero; give `priors`")
     return np.array([float(mean / total) for mean in means])
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _column_totals(
-    units: NDArray[Any], missing: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
+@compiled
+def _column_totals(units: NDArray[Any], missing: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
     """Each column's sum, as the first times 2**32 plus the second, and its number of scores. And the lowest score, at most 0."""
     high = np.zeros(units.shape[1], np.int64)
     low = np.zeros(units.shape[1], np.int64)
     present = np.zeros(units.shape[1], np.int64)
-    lowest = np.int64(0)
+    lowest = 0
     for row in range(units.shape[0]):
         for column in range(units.shape[1]):
-            score = np.int64(units[row, column])
+            score = int(units[row, column])
             there = score != missing
             score = score if there else 0
             high[column] += score >> 32

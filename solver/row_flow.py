@@ -1,19 +1,19 @@
 """Assign rows to columns at the highest value: successive shortest paths on the columns.
 
-What matters between two columns is the cheapest way to move a row from the one to the other, so paths are searched on M columns and one
-node more, the slack: a column sends its rows there, no more than its upper bound and no fewer than its lower. ``solver.moves``
-keeps the cheapest ways.
+What matters between two columns is the cheapest way to move a row from the one to the other, so paths are searched on M columns
+and one node more, the slack: a column sends its rows there, no more than its upper bound and no fewer than its lower.
+``solver.moves`` keeps the cheapest ways.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.moves import FAR, Moves, list_moves, make
+from solver.compiled import compiled
+from solver.moves import FAR, list_moves, make
 
 SOLVED, MOVED, INFEASIBLE = 0, 1, 2
 
@@ -40,7 +40,7 @@ class Columns(NamedTuple):
     price: NDArray[np.int64]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def transport(
     start: NDArray[np.int64],
     column: NDArray[np.int32],
@@ -57,7 +57,8 @@ def transport(
         value: Its score there, less the price.
         need: ``(rows,)`` how many of them it takes.
         columns: What the columns need.
-        spread: How far two prices may move apart before rows outside the search would change their choice, in units, or ``NO_LIMIT``.
+        spread: How far two prices may move apart before rows outside the search would change their choice, in units, or
+            ``NO_LIMIT``.
 
     Returns:
         ``SOLVED``; ``MOVED`` when prices must move further apart than ``spread``; or ``INFEASIBLE``. And ``(M,)`` prices, optimal
@@ -103,7 +104,7 @@ def transport(
     return SOLVED, new_prices(columns.price, shift)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def begin(
     start: NDArray[np.int64], column: NDArray[np.int32], value: NDArray[np.int64], need: NDArray[np.int64], columns: Columns
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -127,7 +128,7 @@ def begin(
     return taken, counts
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def send(columns: Columns, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What each column sends to the slack, as its price has it; and what each node, the slack last, has more than it sends."""
     slack = counts.shape[0]
@@ -145,7 +146,7 @@ def send(columns: Columns, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64]
     return sent, excess
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def nearest_lack(
     columns: Columns,
     cheapest: NDArray[np.int64],
@@ -188,17 +189,17 @@ def nearest_lack(
                     parent[node] = nearest
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def apart(shift: NDArray[np.int64]) -> int:
     """How far the prices of two columns have moved apart."""
     low = high = shift[0]
     for column in range(1, shift.shape[0] - 1):
         low = min(low, shift[column])
         high = max(high, shift[column])
-    return high - low
+    return int(high - low)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def longest_step(step: int, distance: NDArray[np.int64], done: NDArray[np.bool_], shift: NDArray[np.int64], spread: int) -> int:
     """The part of a price step after which columns are at most ``spread + 1`` apart; ``FAR`` when the step has no end.
 
@@ -207,7 +208,7 @@ def longest_step(step: int, distance: NDArray[np.int64], done: NDArray[np.bool_]
     """
     if spread == NO_LIMIT:
         return step
-    low, high = np.int64(0), min(np.int64(step), np.int64(LARGEST_STEP))
+    low, high = 0, min(step, LARGEST_STEP)
     moved = shift.copy()
     tried = high
     while low < high:
@@ -221,7 +222,7 @@ def longest_step(step: int, distance: NDArray[np.int64], done: NDArray[np.bool_]
     return FAR if low == LARGEST_STEP else low
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def new_prices(price: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:
     """Prices after a shift, the slack's being 0."""
     moved = price.copy()

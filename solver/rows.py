@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.compiled import compiled, inlined
 from solver.fixed_point import NOTHING_MISSING
 
 MOST_COLUMNS = 120
@@ -38,10 +38,10 @@ def scratch(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -
     return price.astype(kind), np.full(padded, none, kind), np.full(most_choices + 1, none, kind)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
+@inlined
 def reduce_row(
     scores: NDArray[Any], row: int, missing: int, price: NDArray[Any], reduced: NDArray[Any], best: NDArray[Any], k: int
-) -> tuple[int, int]:
+) -> tuple[Any, Any]:
     """Write ``score - price`` of a row. Its k-th largest and the one after that; a cell that is missing is below all others."""
     none = best[-1]
     for column in range(price.shape[0]):
@@ -77,8 +77,8 @@ def reduce_row(
     return best[k - 1], after
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)  # type: ignore[untyped-decorator]
-def find(table: NDArray[np.int32], keys: NDArray[np.uint64], low: int, high: int) -> int:
+@inlined
+def find(table: NDArray[np.int32], keys: NDArray[np.uint64], low: np.uint64, high: np.uint64) -> np.int64:
     """The slot of an open-addressed table that holds a key's group, or the empty one it belongs in."""
     mixed = (low ^ (high * np.uint64(0xC2B2AE3D27D4EB4F))) * np.uint64(0x9E3779B97F4A7C15)
     slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(table.shape[0] - 1))
@@ -87,7 +87,7 @@ def find(table: NDArray[np.int32], keys: NDArray[np.uint64], low: int, high: int
     return slot
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def scan_ties(
     scores: NDArray[Any],
     missing: int,
@@ -114,8 +114,8 @@ def scan_ties(
         end: One past the last position.
         chosen: ``(N, max k)``; set to the columns each row must take, in order, and -1 for what is open.
         group_of: ``(N,)`` by position; set to each row's group, -1 for a row without a choice.
-        dense: How many groups there can be, if so few that each has a place of its own: that of the tied columns, read as a number,
-            beside how many less one a row takes. Else 0, and groups are numbered as they are found.
+        dense: How many groups there can be, if so few that each has a place of its own: that of the tied columns, read as a
+            number, beside how many less one a row takes. Else 0, and groups are numbered as they are found.
 
     Returns:
         ``(G, 2)`` keys: the tied columns, and how many of them a row takes in the uppermost byte; ``(G,)`` rows of each group;
@@ -191,7 +191,7 @@ def scan_ties(
     return keys[:groups], sizes if dense > 0 else sizes[:groups], fixed, value
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def deal(
     order: NDArray[np.int64],
     begin: int,
@@ -207,8 +207,8 @@ def deal(
 ) -> None:
     """Deal each group's picks to its rows.
 
-    The picks are laid end to end, column by column. Of the group's n rows the t-th in order takes those at t, t + n, t + 2n and so
-    on: distinct columns, as no column has more than n. Before that t is multiplied by a stride near the golden section of n,
+    The picks are laid end to end, column by column. Of the group's n rows the t-th in order takes those at t, t + n, t + 2n and
+    so on: distinct columns, as no column has more than n. Before that t is multiplied by a stride near the golden section of n,
     modulo n, so that neighbours in the order get different columns and no column goes to one stretch of rows.
 
     Args:
@@ -248,7 +248,7 @@ def deal(
             pick += size[group]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def open_rows(
     scores: NDArray[Any],
     missing: int,
@@ -260,7 +260,7 @@ def open_rows(
     begin: int,
     end: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Find the rows whose choice may change while no two prices move apart by more than ``spread``, and what each may then choose.
+    """Find the rows whose choice may change while prices move apart by no more than ``spread``, and what each may choose.
 
     Args:
         scores, missing, k, price, reduced, best, begin, end: As in ``scan_ties``, in the matrix's order.
@@ -309,7 +309,7 @@ def open_rows(
     return start[: rows + 1], column_of[:edges], value[:edges], need[:rows], fixed
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def margins(
     scores: NDArray[Any], missing: int, k: NDArray[np.int64], price: NDArray[Any], reduced: NDArray[Any], best: NDArray[Any]
 ) -> NDArray[np.int64]:

@@ -1,13 +1,14 @@
-"""Find optimal prices: on a small sample first, then on larger ones, then on all rows, each search beginning where the last ended.
+"""Find optimal prices: on a small sample first, then on larger ones, then on all rows, each from where the last ended.
 
-Prices from n rows are off by about 1 / sqrt(n) of what all rows say, so on the next level only a small part of rows can change their
-choice. Those alone are searched.
+Prices from n rows are off by about 1 / sqrt(n) of what all rows say, so on the next level only a small part of rows can change
+their choice. Those alone are searched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ def search(problem: Problem, progress: Callable[[str], None]) -> tuple[NDArray[n
         if size < problem.rows:
             margin = margins(level.scores, level.missing, level.k, *scratch(level.scores, price, level.most_choices))
             part = min(size - 1, int(DEVIATIONS * size**0.5))
-            spread = int(np.partition(margin, part)[part])
+            spread = min(int(np.partition(margin, part)[part]), UNBOUNDED)
     return price, spread
 
 
@@ -96,7 +97,12 @@ def refine(problem: Problem, price: NDArray[np.int64], spread: int) -> NDArray[n
         tries += 1
         if spread > 0 or tries > problem.columns:
             # Prices move by a unit a time while only ties are searched, which is soon enough where units are few.
-            spread = 4 * max(spread, 1)
+            spread = widened(spread)
+
+
+def widened(spread: int) -> int:
+    """A larger spread, after one within which prices were not to be found."""
+    return min(4 * max(spread, 1), UNBOUNDED)
 
 
 def core(
@@ -104,17 +110,16 @@ def core(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], Columns]:
     """The rows whose choice may change while prices move apart by no more than ``spread``, and what the columns need."""
 
-    def scan(begin: int, end: int) -> tuple[NDArray[np.int64], ...]:
+    def scan(begin: int, end: int) -> tuple[NDArray[Any], ...]:
         narrow = scratch(problem.scores, price, problem.most_choices)
         limit = UNBOUNDED if spread == NO_LIMIT else spread
-        found: tuple[NDArray[np.int64], ...] = open_rows(
-            problem.scores, problem.missing, problem.k, *narrow, limit, begin, end
-        )
-        return found
+        return open_rows(problem.scores, problem.missing, problem.k, *narrow, limit, begin, end)
 
     scans = over_blocks(problem.rows, scan)
     passed = np.cumsum([0] + [len(found[1]) for found in scans])
-    start = np.concatenate([np.zeros(1, np.int64)] + [found[0][1:] + offset for found, offset in zip(scans, passed, strict=False)])
+    start = np.concatenate(
+        [np.zeros(1, np.int64)] + [found[0][1:] + offset for found, offset in zip(scans, passed, strict=False)]
+    )
     column, value, need = (np.concatenate([found[part] for found in scans]) for part in (1, 2, 3))
     fixed = sum((found[4] for found in scans), np.zeros(problem.columns, np.int64))
     return start, column.astype(np.int32), value, need, Columns(fixed, problem.lower, problem.upper, problem.goal, price)

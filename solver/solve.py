@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solver import highs
 from solver.certificate import Certificate, certify
 from solver.problem import Problem
-from solver.search import refine, search
+from solver.search import refine, search, widened
 from solver.ties import Ties, find_ties, settle, share_ties
 
 METHODS = ("search", "highs")
@@ -38,8 +38,9 @@ class Solution:
 def solve(problem: Problem, method: str, progress: Callable[[str], None]) -> Solution:
     """Solve a feasible problem.
 
-    Optimal prices are found first, by any method, and any optimal assignment at them. Its certificate names the one vector of prices that
-    all optimal assignments share; at these the ties are found again and settled by rule. So the result depends on the problem only.
+    Optimal prices are found first, by any method, and any optimal assignment at them. Its certificate names the one vector of
+    prices that all optimal assignments share; at these the ties are found again and settled by rule. So the result depends on the
+    problem only.
     """
     price, spread = highs.prices(problem, progress) if method == "highs" else search(problem, progress)
     chosen, price, ties = _settle_optimal(problem, price, spread, progress)
@@ -56,7 +57,7 @@ def solve(problem: Problem, method: str, progress: Callable[[str], None]) -> Sol
 def _settle_optimal(
     problem: Problem, price: NDArray[np.int64], spread: int, progress: Callable[[str], None]
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], Ties]:
-    """Settle ties at given prices, or, should these not be optimal, at better ones. The assignment, the prices, and their ties."""
+    """Settle ties at given prices, or at better ones if these are not optimal. The assignment, the prices, their ties."""
     steps = 0
     while True:
         progress("settling ties")
@@ -67,5 +68,5 @@ def _settle_optimal(
         price = sharing.better
         steps += 1
         if steps > problem.columns:
-            spread = 4 * max(spread, 1)
+            spread = widened(spread)
             price = refine(problem, price, spread)

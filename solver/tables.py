@@ -32,8 +32,8 @@ def read_table(scores: Any) -> Table:
     """Take a score matrix in any of the forms users hold it in.
 
     Args:
-        scores: ``(N, M)`` array or nested sequence; a pandas or polars frame of a column an attribute; or a SciPy sparse matrix, in
-            which a cell that is not stored is a missing score.
+        scores: ``(N, M)`` array or nested sequence; a pandas or polars frame of a column an attribute; or a SciPy sparse matrix,
+            in which a cell that is not stored is a missing score.
 
     Raises:
         SolverError: It is not a matrix of numbers with at least one row and one column.
@@ -54,7 +54,9 @@ def _pandas(frame: Any) -> Table:
     labels = tuple(frame.columns)
     for label, kind in zip(labels, frame.dtypes, strict=True):
         if getattr(kind, "kind", "O") not in "iufb":
-            raise SolverError(f"column {label!r} holds no numbers; leave it out of the scores, or make it the index if it is the row id")
+            raise SolverError(
+                f"column {label!r} holds no numbers; leave it out of the scores, or make it the index if it is the row id"
+            )
     values = frame.to_numpy()
     if values.dtype == object:
         values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -97,5 +99,5 @@ def id_order(ids: Any, rows: int) -> NDArray[np.int64]:
     except TypeError:
         raise SolverError("row ids must all be of one kind, to be put in order") from None
     if again.any():
-        raise SolverError(f"row id {values[order[1:]][again][0]!r} occurs twice")
+        raise SolverError(f"row id {values[order[1:]][again].tolist()[0]!r} occurs twice")
     return np.empty(0, np.int64) if (order[1:] > order[:-1]).all() else order.astype(np.int64)

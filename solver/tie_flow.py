@@ -1,19 +1,20 @@
 """Share groups of tied rows between their columns: a flow where every move is free, so only counts matter.
 
-Between two columns any group that has rows in the one and room in the other can carry a move. A cursor for each ordered pair of columns
-stands at the first group that may; groups before it cannot.
+Between two columns any group that has rows in the one and room in the other can carry a move. A cursor for each ordered pair of
+columns stands at the first group that may; groups before it cannot.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from solver.compiled import compiled
 
 NOT_THERE = -1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def share(
     flow: NDArray[np.int32],
     size: NDArray[np.int64],
@@ -36,8 +37,8 @@ def share(
         approach: Whether to come as near the goal as the bounds and groups allow, in squares. Otherwise it only guides the start.
 
     Returns:
-        0, and nothing else of use, when it is done. Else 1 and the columns that together have too many rows and cannot pass one on;
-        or -1 and those that together have too few and cannot receive one.
+        0, and nothing else of use, when it is done. Else 1 and the columns that together have too many rows and cannot pass one
+        on; or -1 and those that together have too few and cannot receive one.
     """
     columns = counts.shape[0]
     lack = np.empty(columns, np.int64)
@@ -56,9 +57,10 @@ def share(
             explore(source, True, flow, size, cursor, parent, queue, reached)
             target = source
             for column in range(columns):
-                if reached[column] and counts[column] < highest[column]:
-                    if target == source or counts[column] - lowest[column] < counts[target] - lowest[target]:
-                        target = column
+                over = counts[column] - lowest[column]
+                has_room = reached[column] and counts[column] < highest[column]
+                if has_room and (target == source or over < counts[target] - lowest[target]):
+                    target = column
             if target == source:
                 return 1, reached
             amount = min(counts[source] - highest[source], highest[target] - counts[target])
@@ -68,16 +70,17 @@ def share(
             explore(target, False, flow, size, cursor, parent, queue, reached)
             source = target
             for column in range(columns):
-                if reached[column] and counts[column] > lowest[column]:
-                    if source == target or counts[column] - goal[column] > counts[source] - goal[source]:
-                        source = column
+                over = counts[column] - goal[column]
+                has_some = reached[column] and counts[column] > lowest[column]
+                if has_some and (source == target or over > counts[source] - goal[source]):
+                    source = column
             if source == target:
                 return -1, reached
             amount = min(lowest[target] - counts[target], counts[source] - lowest[source])
             carry(source, target, amount, False, flow, size, cursor, parent, queue, counts)
 
-    # The counts that keep all groups whole are the bases of an integral base polytope, on which a separable convex function that no
-    # exchange of one unit improves is at its least (Murota, Discrete Convex Analysis, 2003, theorem 6.26).
+    # The counts that keep all groups whole are the bases of an integral base polytope, on which a separable convex function that
+    # no exchange of one unit improves is at its least (Murota, Discrete Convex Analysis, 2003, theorem 6.26).
     improved = approach
     while improved:
         improved = False
@@ -86,9 +89,10 @@ def share(
                 explore(source, True, flow, size, cursor, parent, queue, reached)
                 target = source
                 for column in range(columns):
-                    if reached[column] and counts[column] < highest[column]:
-                        if counts[column] - goal[column] < counts[target] - goal[target]:
-                            target = column
+                    over = counts[column] - goal[column]
+                    has_room = reached[column] and counts[column] < highest[column]
+                    if has_room and over < counts[target] - goal[target]:
+                        target = column
                 amount = (counts[source] - goal[source] - counts[target] + goal[target]) // 2
                 amount = min(amount, counts[source] - lowest[source], highest[target] - counts[target])
                 if amount <= 0:
@@ -98,7 +102,7 @@ def share(
     return 0, reached
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int64], lack: NDArray[np.int64]) -> None:
     """Give each group's picks to those of its columns that lack most, so that little is left to mend; ``lack`` goes down."""
     members = np.empty(flow.shape[1], np.int64)
@@ -131,10 +135,10 @@ def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int6
                 members[most] = members[width]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def carrier(source: int, sink: int, flow: NDArray[np.int32], size: NDArray[np.int64], cursor: NDArray[np.int64]) -> int:
     """The first group that can move a row from one column to another; the number of groups when there is none."""
-    group = cursor[source, sink]
+    group = int(cursor[source, sink])
     while group < flow.shape[0] and (
         flow[group, source] <= 0 or flow[group, sink] == NOT_THERE or flow[group, sink] == size[group]
     ):
@@ -143,7 +147,7 @@ def carrier(source: int, sink: int, flow: NDArray[np.int32], size: NDArray[np.in
     return group
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def explore(
     start: int,
     forward: bool,
@@ -175,7 +179,7 @@ def explore(
                 length += 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def carry(
     source: int,
     target: int,

@@ -63,7 +63,7 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
 
     scans = over_blocks(problem.rows, scan)
     if dense:
-        low, high, names = _number_places(sum(block[2] for block in scans), problem.columns)
+        low, high, names = _number_places(np.sum([block[2] for block in scans], axis=0), problem.columns)
         named = [names] * len(scans)
     else:
         low, high, names = _number_keys(np.concatenate([block[1] for block in scans]))
@@ -118,7 +118,7 @@ class Sharing:
 
 
 def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approach: bool) -> Sharing:
-    """Share tied rows between columns so that counts keep the bounds prices ask for: the upper if positive, the lower if negative.
+    """Share tied rows between columns so that counts keep the bounds that prices ask for.
 
     Args:
         problem: The problem.
