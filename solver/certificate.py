@@ -86,27 +86,32 @@ def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
 
 def close(distance: NDArray[np.int64]) -> tuple[tuple[int, ...], int] | None:
     """Make a matrix of costs one of shortest paths, in place (Floyd and Warshall); or find a cycle that gains, and its gain."""
-    nodes = len(distance)
     cost = distance.copy()
-    after = np.tile(np.arange(nodes), (nodes, 1))
-    for middle in range(nodes):
-        into, out = distance[:, middle, None], distance[None, middle, :]
-        through = np.where((into >= FAR) | (out >= FAR), FAR, into + out)
-        shorter = through < distance
-        distance[shorter] = through[shorter]
-        after = np.where(shorter, after[:, middle, None], after)
-        negative = np.flatnonzero(np.diag(distance) < 0)
-        if len(negative):
-            return _walk(int(negative[0]), after, cost)
-    return None
+    for middle in range(len(distance)):
+        if distance[middle, middle] < 0:
+            return _cycle(cost)
+        np.minimum(distance, distance[:, middle, None] + distance[None, middle, :], out=distance)
+    # A sum with one part out of reach is out of reach, though a gain in the other part may have taken it below that.
+    distance[distance > FAR // 2] = FAR
+    return _cycle(cost) if (np.diag(distance) < 0).any() else None
 
 
-def _walk(start: int, after: NDArray[np.int64], cost: NDArray[np.int64]) -> tuple[tuple[int, ...], int]:
-    """Follow the successors from a node on a cycle that gains until one repeats."""
-    path = [start]
-    while (node := int(after[path[-1], start])) not in path:
-        path.append(node)
-    cycle = path[path.index(node) :]
+def _cycle(cost: NDArray[np.int64]) -> tuple[tuple[int, ...], int]:
+    """A cycle that gains, where there is one (Bellman and Ford)."""
+    nodes = len(cost)
+    distance, before = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+    for _ in range(nodes):
+        through = distance[:, None] + cost
+        before = np.where(through.min(axis=0) < distance, through.argmin(axis=0), before)
+        changed = np.flatnonzero(through.min(axis=0) < distance)
+        distance = np.minimum(distance, through.min(axis=0))
+    node = int(changed[0])
+    for _ in range(nodes):
+        node = int(before[node])
+    cycle = [node]
+    while (node := int(before[node])) != cycle[0]:
+        cycle.append(node)
+    cycle.reverse()
     return tuple(cycle), -int(sum(cost[one, other] for one, other in zip(cycle, cycle[1:] + cycle[:1], strict=True)))
 
 

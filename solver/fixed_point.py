@@ -61,8 +61,8 @@ def fixed_point(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) 
 
 
 def widest(columns: int) -> int:
-    """How many bits a score may take: 55 for 15 columns. A path through all columns then costs less than 2**61."""
-    return 60 - (columns + 1).bit_length()
+    """How many bits a score may take: 54 for 15 columns. A path through all columns then costs less than 2**60."""
+    return 59 - (columns + 1).bit_length()
 
 
 def _whole(scores: NDArray[Any], allowed: NDArray[np.bool_] | None) -> FixedPoint:

@@ -52,7 +52,7 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
     chosen = np.empty((problem.rows, problem.most_choices), np.int16)
     group_of = np.empty(problem.rows, np.int32)
     places = problem.most_choices << problem.columns
-    dense = places if places <= MOST_PLACES else 0
+    dense = places if places <= min(MOST_PLACES, problem.rows) else 0
 
     def scan(begin: int, end: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], list[int]]:
         narrow = scratch(problem.scores, price, problem.most_choices)
