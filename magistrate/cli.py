@@ -28,8 +28,8 @@ SAMPLE = Path(__file__).parent / "sample" / "dialogues.jsonl"
 
 
 @contextmanager
-def _clear_errors(*, debug: bool) -> Iterator[None]:
-    """One sentence for what a user can mend; a traceback only on request."""
+def _clear_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterator[None]:
+    """One sentence for what a user can mend, or for what is left after Ctrl-C; a traceback only on request."""
     try:
         yield
     except MagistrateError as error:
@@ -38,7 +38,7 @@ def _clear_errors(*, debug: bool) -> Iterator[None]:
         print(f"magistrate: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        print("magistrate: stopped; what is judged is kept, and the same command goes on from there", file=sys.stderr)
+        print(f"magistrate: stopped; {stopped}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     except typer.Exit:
         raise
@@ -83,7 +83,7 @@ def score(
     from magistrate.report import print_outcome
     from magistrate.scoring import score_file
 
-    with _clear_errors(debug=debug):
+    with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
         catalog.check_judge(judge)
         metrics = dict(_metric(text) for text in metric) if metric else dict.fromkeys(FOUR_METRICS, "")
         if metric and len(metrics) < len(metric):
@@ -116,6 +116,45 @@ def score(
             debug=debug,
         )
         print_outcome(Console(), asyncio.run(run), output)
+
+
+@app.command()
+def assign(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Affinities, a column an attribute: .parquet, .csv, .jsonl or .json.")
+    ],
+    attribute: Annotated[
+        list[str] | None, typer.Option(help="A column to use, once for each; by default all but the ids.")
+    ] = None,
+    row_id: Annotated[str | None, typer.Option("--id", help="Column of row ids; `id` by default, where there is one.")] = None,
+    k: Annotated[int, typer.Option("-k", "--k", help="Attributes a row.", min=1)] = 2,
+    slack: Annotated[str, typer.Option(help="By which part counts may differ from the priors'; or `auto`.")] = "0.1",
+    priors: Annotated[
+        Path | None, typer.Option(help="JSON object of a share or count an attribute; by default from the affinities.")
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where they go: .parquet, .csv or .jsonl.")] = Path(
+        "assigned.parquet"
+    ),
+    method: Annotated[str, typer.Option(help="How to solve it: search or highs. Both give the same.")] = "search",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier output.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Give every row of a file its best k attributes, each attribute about as often as its prior says. Proven optimal."""
+    from magistrate.assigning import assign_file
+
+    with _clear_errors(debug=debug, stopped="nothing is written"):
+        assign_file(
+            source,
+            output,
+            console=Console(),
+            attributes=attribute or (),
+            row_id=row_id,
+            k=k,
+            slack=slack,
+            priors=priors,
+            method=method,
+            overwrite=overwrite,
+        )
 
 
 @app.command()

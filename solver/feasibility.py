@@ -62,7 +62,8 @@ def demand(problem: Problem) -> Demand:
     if problem.missing == NOTHING_MISSING:
         if problem.most_choices > problem.columns:
             raise InfeasibleError(f"a row is to have {problem.most_choices} attributes, and there are {problem.columns}")
-        need, size = np.unique(np.broadcast_to(problem.k, problem.rows), return_counts=True)
+        need, size = np.unique(problem.k, return_counts=True)
+        size = size if len(problem.k) > 1 else np.array([problem.rows])
         member = np.ones((len(need), problem.columns), bool)
         return Demand(member, size, need, np.zeros(problem.columns, np.int64))
     present = problem.scores != problem.missing

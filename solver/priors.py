@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solver.blocks import over_blocks
 from solver.compiled import compiled
 from solver.errors import SolverError
-from solver.fixed_point import FixedPoint
+from solver.fixed_point import NOTHING_MISSING, FixedPoint
 
 ROUNDING = 1e-9
 """How far, relatively, a product of floats may lie from the whole number that was meant."""
@@ -76,6 +76,12 @@ def _column_totals(units: NDArray[Any], missing: int) -> tuple[NDArray[np.int64]
     low = np.zeros(units.shape[1], np.int64)
     present = np.zeros(units.shape[1], np.int64)
     lowest = 0
+    if missing == NOTHING_MISSING and units.itemsize <= 4:
+        for row in range(units.shape[0]):
+            for column in range(units.shape[1]):
+                low[column] += units[row, column]
+                lowest = min(lowest, units[row, column])
+        return high, low, present + units.shape[0], lowest
     for row in range(units.shape[0]):
         for column in range(units.shape[1]):
             score = int(units[row, column])

@@ -1,12 +1,12 @@
 """What single rows choose at given prices: the k columns of highest ``score - price``, with a tie where the choice is not unique.
 
-These kernels see every cell, so they are compiled, run on blocks of rows, and take the matrix as it is stored. Reduced scores are
-padded to whole vectors with ``none_of`` and sets of columns are pairs of 64-bit words, which spares branches.
+These kernels see every cell, so they are compiled, run on threads, and take the matrix as it is stored. Rows are taken in lanes,
+a column of some dozens of rows at a time, so that the processor's vectors do the comparing, and sets of columns are 64-bit words.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ MOST_COLUMNS = 120
 
 UNTIED = -1
 
-VECTOR = 16
+LANES = 64
+"""Rows taken at a time."""
 
 NEED_SHIFT = np.uint64(56)
 NEED_MASK = np.uint64((1 << 56) - 1)
@@ -31,50 +32,72 @@ for _bit in range(64):
     PLACE[((0x03F79D71B4CB0A89 << _bit) & (2**64 - 1)) >> 58] = _bit
 
 
-def scratch(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Prices and two buffers in the narrowest type that holds the reduced scores of a matrix: its rows', and their best."""
+class Lanes(NamedTuple):
+    """Scratch for some rows at a time, in the narrowest type that holds reduced scores; the first LANES of each are in use.
+
+    Attributes:
+        price: ``(M,)`` in units.
+        reduced: ``(M, LANES)`` score less price.
+        best: ``(most choices + 1, LANES)`` the largest of each row, in order.
+        carried: ``(LANES,)`` what an insertion into ``best`` passes down.
+        threshold: ``(LANES,)`` the least reduced score among a row's best k.
+        after: ``(LANES,)`` the largest outside them. That of a cell that may not be chosen is below all others.
+        none: ``(1,)`` the reduced score of such a cell.
+    """
+
+    price: NDArray[Any]
+    reduced: NDArray[Any]
+    best: NDArray[Any]
+    carried: NDArray[Any]
+    threshold: NDArray[Any]
+    after: NDArray[Any]
+    none: NDArray[Any]
+
+
+def lanes(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -> Lanes:
+    """Scratch for the rows of a matrix at given prices."""
     kind, none = (np.int32, -(1 << 30)) if scores.dtype == np.int8 else (np.int64, -(1 << 62))
-    padded = -(-scores.shape[1] // VECTOR) * VECTOR
-    return price.astype(kind), np.full(padded, none, kind), np.full(most_choices + 1, none, kind)
+    single = [np.empty(LANES, kind) for _ in range(3)]
+    reduced, best = np.empty((scores.shape[1], LANES), kind), np.empty((most_choices + 1, LANES), kind)
+    return Lanes(price.astype(kind), reduced, best, *single, np.full(1, none, kind))
 
 
 @inlined
-def reduce_row(
-    scores: NDArray[Any], row: int, missing: int, price: NDArray[Any], reduced: NDArray[Any], best: NDArray[Any], k: int
-) -> tuple[Any, Any]:
-    """Write ``score - price`` of a row. Its k-th largest and the one after that; a cell that is missing is below all others."""
-    none = best[-1]
-    for column in range(price.shape[0]):
-        reduced[column] = scores[row, column] - price[column]
-    if missing != NOTHING_MISSING:
-        for column in range(price.shape[0]):
-            if np.int64(scores[row, column]) == missing:
-                reduced[column] = none
-    first = second = third = none
-    if k == 2:
-        for column in range(price.shape[0]):
-            value = reduced[column]
-            third = max(third, min(second, value))
-            second = max(second, min(first, value))
-            first = max(first, value)
-        return second, third
-    if k == 0:
-        return -none, none
-    for place in range(k):
-        best[place] = none
-    after = none
-    for column in range(price.shape[0]):
-        value = reduced[column]
-        if value <= best[k - 1]:
-            after = max(after, value)
-            continue
-        after = best[k - 1]
-        place = k - 1
-        while place > 0 and best[place - 1] < value:
-            best[place] = best[place - 1]
-            place -= 1
-        best[place] = value
-    return best[k - 1], after
+def reduce_rows(
+    scores: NDArray[Any], missing: int, k: NDArray[np.int64], order: NDArray[np.int64], begin: int, end: int, lane: Lanes
+) -> None:
+    """Write the reduced scores of up to LANES rows, the best of each, and where its choice ends."""
+    none = lane.none[0]
+    columns = scores.shape[1]
+    for place in range(end - begin):
+        row = order[begin + place] if order.shape[0] > 0 else begin + place
+        for column in range(columns):
+            lane.reduced[column, place] = scores[row, column] - lane.price[column]
+        if missing != NOTHING_MISSING:
+            for column in range(columns):
+                if np.int64(scores[row, column]) == missing:
+                    lane.reduced[column, place] = none
+    depth = lane.best.shape[0]
+    for rank in range(depth):
+        for place in range(LANES):
+            lane.best[rank, place] = none
+    for column in range(columns):
+        for place in range(LANES):
+            lane.carried[place] = lane.reduced[column, place]
+        for rank in range(depth):
+            for place in range(LANES):
+                value, other = lane.carried[place], lane.best[rank, place]
+                lane.best[rank, place] = max(value, other)
+                lane.carried[place] = min(value, other)
+    if k.shape[0] == 1:
+        for place in range(LANES):
+            lane.threshold[place] = lane.best[depth - 2, place] if depth > 1 else -none
+            lane.after[place] = lane.best[depth - 1, place]
+        return
+    for place in range(end - begin):
+        picks = k[order[begin + place] if order.shape[0] > 0 else begin + place]
+        lane.threshold[place] = lane.best[picks - 1, place] if picks > 0 else -none
+        lane.after[place] = lane.best[picks, place]
 
 
 @inlined
@@ -92,9 +115,7 @@ def scan_ties(
     scores: NDArray[Any],
     missing: int,
     k: NDArray[np.int64],
-    price: NDArray[Any],
-    reduced: NDArray[Any],
-    best: NDArray[Any],
+    lane: Lanes,
     order: NDArray[np.int64],
     begin: int,
     end: int,
@@ -108,7 +129,7 @@ def scan_ties(
         scores: ``(N, M)`` scores in units.
         missing: What marks a cell that may not be chosen.
         k: ``(N,)`` choices a row, or ``(1,)`` for all rows.
-        price, reduced, best: As ``scratch`` makes them.
+        lane: Scratch, with the prices.
         order: ``(N,)`` row numbers in the order of their ids, or ``(0,)`` when that is the matrix's.
         begin: First position in that order.
         end: One past the last position.
@@ -129,65 +150,67 @@ def scan_ties(
     sizes = np.zeros(dense if dense > 0 else 256, np.int64)
     table = np.full(1024, -1, np.int32)
     groups = 0
-    for position in range(begin, end):
-        row = order[position] if order.shape[0] > 0 else position
-        picks = k[row] if k.shape[0] > 1 else k[0]
-        threshold, after = reduce_row(scores, row, missing, price, reduced, best, picks)
-        tied = threshold == after
-        taken = 0
-        total = np.int64(0)
-        above_low = above_high = low = high = np.uint64(0)
-        for column in range(min(64, reduced.shape[0])):
-            above_low |= np.uint64(reduced[column] > threshold) << np.uint64(column)
-            low |= np.uint64(reduced[column] == threshold) << np.uint64(column)
-        for column in range(64, reduced.shape[0]):
-            above_high |= np.uint64(reduced[column] > threshold) << np.uint64(column - 64)
-            high |= np.uint64(reduced[column] == threshold) << np.uint64(column - 64)
-        if not tied:
-            above_low |= low
-            above_high |= high
-        while above_low != 0 or above_high != 0:
-            if above_low != 0:
-                lowest = above_low & (~above_low + ONE)
-                above_low ^= lowest
-                column = PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
+    least = np.empty_like(lane.threshold)
+    taken = np.empty((2, LANES), np.uint64)
+    equal = np.empty((2, LANES), np.uint64)
+    for base in range(begin, end, LANES):
+        rows = min(LANES, end - base)
+        reduce_rows(scores, missing, k, order, base, base + rows, lane)
+        for place in range(LANES):
+            # Without a tie the columns at the threshold are chosen too.
+            least[place] = lane.threshold[place] + (lane.threshold[place] == lane.after[place])
+            taken[0, place] = taken[1, place] = equal[0, place] = equal[1, place] = 0
+        for column in range(columns):
+            word, bit = column >> 6, np.uint64(column & 63)
+            for place in range(LANES):
+                taken[word, place] |= np.uint64(lane.reduced[column, place] >= least[place]) << bit
+                equal[word, place] |= np.uint64(lane.reduced[column, place] == lane.threshold[place]) << bit
+        for place in range(rows):
+            position = base + place
+            row = order[position] if order.shape[0] > 0 else position
+            picks = k[row] if k.shape[0] > 1 else k[0]
+            total = np.int64(0)
+            for rank in range(picks):
+                total += lane.best[rank, place]
+            value[0] += total >> 32
+            value[1] += total & 0xFFFFFFFF
+            count = 0
+            for word in range(2):
+                left = taken[word, place]
+                while left != 0:
+                    lowest = left & (~left + ONE)
+                    left ^= lowest
+                    column = 64 * word + PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
+                    fixed[column] += 1
+                    chosen[row, count] = column
+                    count += 1
+            for rank in range(count, chosen.shape[1]):
+                chosen[row, rank] = -1
+            if lane.threshold[place] != lane.after[place]:
+                group_of[position] = UNTIED
+                continue
+            need = picks - count
+            if dense > 0:
+                group = ((need - 1) << columns) | np.int64(equal[0, place])
             else:
-                lowest = above_high & (~above_high + ONE)
-                above_high ^= lowest
-                column = 64 + PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
-            fixed[column] += 1
-            total += reduced[column]
-            chosen[row, taken] = column
-            taken += 1
-        for place in range(taken, chosen.shape[1]):
-            chosen[row, place] = -1
-        total += (picks - taken) * np.int64(threshold)
-        value[0] += total >> 32
-        value[1] += total & 0xFFFFFFFF
-        if not tied:
-            group_of[position] = UNTIED
-            continue
-        if dense > 0:
-            group = ((picks - taken - 1) << columns) | np.int64(low)
-        else:
-            high |= np.uint64(picks - taken) << NEED_SHIFT
-            slot = find(table, keys, low, high)
-            group = table[slot]
-            if group < 0:
-                group = groups
-                groups += 1
-                if groups > sizes.shape[0]:
-                    keys = np.concatenate((keys, np.empty_like(keys)))
-                    sizes = np.concatenate((sizes, np.zeros_like(sizes)))
-                keys[group, 0] = low
-                keys[group, 1] = high
-                table[slot] = group
-                if 2 * groups > table.shape[0]:
-                    table = np.full(4 * table.shape[0], -1, np.int32)
-                    for old in range(groups):
-                        table[find(table, keys, keys[old, 0], keys[old, 1])] = old
-        sizes[group] += 1
-        group_of[position] = group
+                low, high = equal[0, place], equal[1, place] | (np.uint64(need) << NEED_SHIFT)
+                slot = find(table, keys, low, high)
+                group = table[slot]
+                if group < 0:
+                    group = groups
+                    groups += 1
+                    if groups > sizes.shape[0]:
+                        keys = np.concatenate((keys, np.empty_like(keys)))
+                        sizes = np.concatenate((sizes, np.zeros_like(sizes)))
+                    keys[group, 0] = low
+                    keys[group, 1] = high
+                    table[slot] = group
+                    if 2 * groups > table.shape[0]:
+                        table = np.full(4 * table.shape[0], -1, np.int32)
+                        for old in range(groups):
+                            table[find(table, keys, keys[old, 0], keys[old, 1])] = old
+            sizes[group] += 1
+            group_of[position] = group
     return keys[:groups], sizes if dense > 0 else sizes[:groups], fixed, value
 
 
@@ -199,10 +222,7 @@ def deal(
     group_of: NDArray[np.int32],
     names: NDArray[np.int32],
     turn: NDArray[np.int64],
-    flow: NDArray[np.int32],
-    size: NDArray[np.int64],
-    need: NDArray[np.int64],
-    stride: NDArray[np.int64],
+    hands: NDArray[np.int32],
     chosen: NDArray[np.int16],
 ) -> None:
     """Deal each group's picks to its rows.
@@ -215,10 +235,7 @@ def deal(
         order, begin, end, group_of: As in ``scan_ties``, ``group_of`` as it left it.
         names: Number of each group of this block among all groups.
         turn: ``(G,)`` the turn of each group's first row in this block; goes on.
-        flow: ``(G, M)`` rows of each group that take each column, -1 where it is not among theirs.
-        size: ``(G,)`` rows of each group.
-        need: ``(G,)`` picks of each of its rows.
-        stride: ``(G,)`` coprime to the size.
+        hands: ``(G, 3 + M)`` of each group its stride, its rows, the picks of each row, and where each column's picks end.
         chosen: ``(N, max k)`` as ``scan_ties`` left it; completed.
     """
     for position in range(begin, end):
@@ -226,44 +243,36 @@ def deal(
             continue
         row = order[position] if order.shape[0] > 0 else position
         group = names[group_of[position]]
+        hand = hands[group]
         pick = turn[group]
-        turn[group] += stride[group]
-        if turn[group] >= size[group]:
-            turn[group] -= size[group]
+        turn[group] += hand[0]
+        if turn[group] >= hand[1]:
+            turn[group] -= hand[1]
         taken = 0
         while taken < chosen.shape[1] and chosen[row, taken] >= 0:
             taken += 1
-        column = 0
-        passed = np.int64(0)
-        for _ in range(need[group]):
-            while pick >= passed + max(0, flow[group, column]):
-                passed += max(0, flow[group, column])
-                column += 1
+        for _ in range(hand[2]):
+            # The columns whose picks end at or before this one.
+            column = 0
+            for place in range(3, hand.shape[0]):
+                column += hand[place] <= pick
             place = taken
             while place > 0 and chosen[row, place - 1] > column:
                 chosen[row, place] = chosen[row, place - 1]
                 place -= 1
             chosen[row, place] = column
             taken += 1
-            pick += size[group]
+            pick += hand[1]
 
 
 @compiled
 def open_rows(
-    scores: NDArray[Any],
-    missing: int,
-    k: NDArray[np.int64],
-    price: NDArray[Any],
-    reduced: NDArray[Any],
-    best: NDArray[Any],
-    spread: int,
-    begin: int,
-    end: int,
+    scores: NDArray[Any], missing: int, k: NDArray[np.int64], lane: Lanes, spread: int, begin: int, end: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Find the rows whose choice may change while prices move apart by no more than ``spread``, and what each may choose.
 
     Args:
-        scores, missing, k, price, reduced, best, begin, end: As in ``scan_ties``, in the matrix's order.
+        scores, missing, k, lane, begin, end: As in ``scan_ties``, in the matrix's order.
         spread: In units.
 
     Returns:
@@ -271,7 +280,8 @@ def open_rows(
         takes; and ``(M,)`` rows that take each column at any such prices.
     """
     columns = scores.shape[1]
-    none = best[-1]
+    none = lane.none[0]
+    in_order = np.empty(0, np.int64)
     fixed = np.zeros(columns, np.int64)
     start = np.empty(1025, np.int64)
     need = np.empty(1024, np.int64)
@@ -280,43 +290,45 @@ def open_rows(
     rows = 0
     edges = 0
     start[0] = 0
-    for row in range(begin, end):
-        picks = k[row] if k.shape[0] > 1 else k[0]
-        if picks == 0:
-            continue
-        threshold, after = reduce_row(scores, row, missing, price, reduced, best, picks)
-        if after == none or np.int64(threshold) - after > spread:
+    for base in range(begin, end, LANES):
+        count = min(LANES, end - base)
+        reduce_rows(scores, missing, k, in_order, base, base + count, lane)
+        for place in range(count):
+            picks = k[base + place] if k.shape[0] > 1 else k[0]
+            threshold, after = np.int64(lane.threshold[place]), np.int64(lane.after[place])
+            if picks == 0 or after == none or threshold - after > spread:
+                for column in range(columns):
+                    fixed[column] += lane.reduced[column, place] >= threshold
+                continue
+            if rows == need.shape[0]:
+                need = np.concatenate((need, need))
+                start = np.concatenate((start, need))
+            if edges + columns > value.shape[0]:
+                column_of = np.concatenate((column_of, column_of))
+                value = np.concatenate((value, value))
             for column in range(columns):
-                fixed[column] += reduced[column] >= threshold
-            continue
-        if rows == need.shape[0]:
-            need = np.concatenate((need, need))
-            start = np.concatenate((start, need))
-        if edges + columns > value.shape[0]:
-            column_of = np.concatenate((column_of, column_of))
-            value = np.concatenate((value, value))
-        for column in range(columns):
-            if np.int64(reduced[column]) > after + spread:
-                fixed[column] += 1
-                picks -= 1
-            elif reduced[column] != none and np.int64(reduced[column]) >= threshold - spread:
-                column_of[edges] = column
-                value[edges] = reduced[column]
-                edges += 1
-        need[rows] = picks
-        rows += 1
-        start[rows] = edges
+                reduced = np.int64(lane.reduced[column, place])
+                if reduced > after + spread:
+                    fixed[column] += 1
+                    picks -= 1
+                elif reduced != none and reduced >= threshold - spread:
+                    column_of[edges] = column
+                    value[edges] = reduced
+                    edges += 1
+            need[rows] = picks
+            rows += 1
+            start[rows] = edges
     return start[: rows + 1], column_of[:edges], value[:edges], need[:rows], fixed
 
 
 @compiled
-def margins(
-    scores: NDArray[Any], missing: int, k: NDArray[np.int64], price: NDArray[Any], reduced: NDArray[Any], best: NDArray[Any]
-) -> NDArray[np.int64]:
+def margins(scores: NDArray[Any], missing: int, k: NDArray[np.int64], lane: Lanes) -> NDArray[np.int64]:
     """How far each row's last choice lies above the first it does not take, in units; ``(N,)``."""
+    in_order = np.empty(0, np.int64)
     margin = np.empty(scores.shape[0], np.int64)
-    for row in range(scores.shape[0]):
-        picks = k[row] if k.shape[0] > 1 else k[0]
-        threshold, after = reduce_row(scores, row, missing, price, reduced, best, picks)
-        margin[row] = np.int64(threshold) - after
+    for base in range(0, scores.shape[0], LANES):
+        count = min(LANES, scores.shape[0] - base)
+        reduce_rows(scores, missing, k, in_order, base, base + count, lane)
+        for place in range(count):
+            margin[base + place] = np.int64(lane.threshold[place]) - lane.after[place]
     return margin

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from solver.blocks import over_blocks
 from solver.problem import Problem
 from solver.row_flow import MOVED, NO_LIMIT, Columns, transport
-from solver.rows import margins, open_rows, scratch
+from solver.rows import lanes, margins, open_rows
 from solver.ties import find_ties, share_ties
 
 SMALLEST_SAMPLE = 200
@@ -51,7 +51,7 @@ def search(problem: Problem, progress: Callable[[str], None]) -> tuple[NDArray[n
         progress(f"finding prices on {size:,} rows")
         price = refine(level, price, spread)
         if size < problem.rows:
-            margin = margins(level.scores, level.missing, level.k, *scratch(level.scores, price, level.most_choices))
+            margin = margins(level.scores, level.missing, level.k, lanes(level.scores, price, level.most_choices))
             part = min(size - 1, int(DEVIATIONS * size**0.5))
             spread = min(int(np.partition(margin, part)[part]), UNBOUNDED)
     return price, spread
@@ -111,9 +111,9 @@ def core(
     """The rows whose choice may change while prices move apart by no more than ``spread``, and what the columns need."""
 
     def scan(begin: int, end: int) -> tuple[NDArray[Any], ...]:
-        narrow = scratch(problem.scores, price, problem.most_choices)
+        lane = lanes(problem.scores, price, problem.most_choices)
         limit = UNBOUNDED if spread == NO_LIMIT else spread
-        return open_rows(problem.scores, problem.missing, problem.k, *narrow, limit, begin, end)
+        return open_rows(problem.scores, problem.missing, problem.k, lane, limit, begin, end)
 
     scans = over_blocks(problem.rows, scan)
     passed = np.cumsum([0] + [len(found[1]) for found in scans])

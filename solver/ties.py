@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
 from solver.problem import Problem
-from solver.rows import NEED_MASK, NEED_SHIFT, deal, scan_ties, scratch
+from solver.rows import NEED_MASK, NEED_SHIFT, deal, lanes, scan_ties
 from solver.tie_flow import share
 
 MOST_PLACES = 1 << 18
@@ -55,9 +55,9 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
     dense = places if places <= min(MOST_PLACES, problem.rows) else 0
 
     def scan(begin: int, end: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], list[int]]:
-        narrow = scratch(problem.scores, price, problem.most_choices)
+        lane = lanes(problem.scores, price, problem.most_choices)
         keys, sizes, fixed, parts = scan_ties(
-            problem.scores, problem.missing, problem.k, *narrow, problem.order, begin, end, chosen, group_of, dense
+            problem.scores, problem.missing, problem.k, lane, problem.order, begin, end, chosen, group_of, dense
         )
         return begin, keys, sizes, fixed, parts.tolist()
 
@@ -136,6 +136,8 @@ def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approa
 def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
     """Complete each tied row's choice. ``(N, max k)``, columns in order and -1 after a row's last; it is that of the ties."""
     stride = golden_strides(ties.size)
+    ends = np.cumsum(np.maximum(sharing.flow, 0), axis=1)
+    hands = np.column_stack((stride, ties.size, ties.need, ends)).astype(np.int32)
     seen = np.zeros(len(ties.size), np.int64)
     turns = {}
     for begin, names, sizes in ties.blocks:
@@ -145,19 +147,7 @@ def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
 
     def write(begin: int, end: int) -> None:
         names, turn = turns[begin]
-        deal(
-            problem.order,
-            begin,
-            end,
-            ties.group_of,
-            names,
-            turn,
-            sharing.flow,
-            ties.size,
-            ties.need,
-            stride,
-            ties.chosen,
-        )
+        deal(problem.order, begin, end, ties.group_of, names, turn, hands, ties.chosen)
 
     over_blocks(problem.rows, write)
     return ties.chosen

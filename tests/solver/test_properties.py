@@ -41,7 +41,8 @@ def test_scaling_changes_nothing_but_the_scale(problem: tuple[Matrix, int, float
 def test_permuting_rows_permutes_the_rows(problem: tuple[Matrix, int, float], random: Any) -> None:
     scores, k, slack = problem
     turn = np.array(random.sample(range(len(scores)), len(scores)))
-    before, after = assign(scores, None, k, slack), assign(scores[turn], None, k, slack, ids=turn)
+    even = np.full(scores.shape[1], 1 / scores.shape[1])
+    before, after = assign(scores, even, k, slack), assign(scores[turn], even, k, slack, ids=turn)
     assert (after.chosen == before.chosen[turn]).all()
     assert (after.prices == before.prices).all()
     assert (after.counts == before.counts).all()
@@ -53,7 +54,7 @@ def test_permuting_attributes_keeps_worth_and_permutes_prices(problem: tuple[Mat
     scores, k, slack = problem
     columns = scores.shape[1]
     turn = np.array(random.sample(range(columns), columns))
-    bounds = assign(scores, None, k, slack)
+    bounds = assign(scores, np.full(columns, 1 / columns), k, slack)
     before = assign(scores, k=k, bounds=(bounds.lower, bounds.upper))
     after = assign(scores[:, turn], k=k, bounds=(bounds.lower[turn], bounds.upper[turn]))
     assert after.objective == before.objective
