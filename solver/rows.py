@@ -1,7 +1,7 @@
 """What single rows choose at given prices: the k columns of highest ``score - price``, with a tie where the choice is not unique.
 
 These kernels see every cell, so they are compiled, run on threads, and take the matrix as it is stored. Rows are taken in lanes,
-a column of some dozens of rows at a time, so that the processor's vectors do the comparing, and sets of columns are 64-bit words.
+a column of some dozens of rows at a time, so that the processor's vectors do the comparing, and sets of columns are words of bits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ LANES = 64
 NEED_SHIFT = np.uint64(56)
 NEED_MASK = np.uint64((1 << 56) - 1)
 
-ONE = np.uint64(1)
-DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-PLACE = np.zeros(64, np.int64)
-for _bit in range(64):
-    PLACE[((0x03F79D71B4CB0A89 << _bit) & (2**64 - 1)) >> 58] = _bit
+ONE = np.uint32(1)
+DE_BRUIJN = np.uint32(0x077CB531)
+PLACE = np.zeros(32, np.int64)
+"""The place of a single bit, by the five uppermost bits of its product with a de Bruijn sequence."""
+for _bit in range(32):
+    PLACE[((0x077CB531 << _bit) & (2**32 - 1)) >> 27] = _bit
 
 
 class Lanes(NamedTuple):
@@ -57,9 +58,9 @@ class Lanes(NamedTuple):
 def lanes(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -> Lanes:
     """Scratch for the rows of a matrix at given prices."""
     kind, none = (np.int32, -(1 << 30)) if scores.dtype == np.int8 else (np.int64, -(1 << 62))
-    single = [np.empty(LANES, kind) for _ in range(3)]
+    carried, threshold, after = np.empty((3, LANES), kind)
     reduced, best = np.empty((scores.shape[1], LANES), kind), np.empty((most_choices + 1, LANES), kind)
-    return Lanes(price.astype(kind), reduced, best, *single, np.full(1, none, kind))
+    return Lanes(price.astype(kind), reduced, best, carried, threshold, after, np.full(1, none, kind))
 
 
 @inlined
@@ -151,20 +152,23 @@ def scan_ties(
     table = np.full(1024, -1, np.int32)
     groups = 0
     least = np.empty_like(lane.threshold)
-    taken = np.empty((2, LANES), np.uint64)
-    equal = np.empty((2, LANES), np.uint64)
+    words = (columns + 31) // 32
+    taken = np.zeros((4, LANES), np.uint32)
+    equal = np.zeros((4, LANES), np.uint32)
     for base in range(begin, end, LANES):
         rows = min(LANES, end - base)
         reduce_rows(scores, missing, k, order, base, base + rows, lane)
         for place in range(LANES):
             # Without a tie the columns at the threshold are chosen too.
             least[place] = lane.threshold[place] + (lane.threshold[place] == lane.after[place])
-            taken[0, place] = taken[1, place] = equal[0, place] = equal[1, place] = 0
-        for column in range(columns):
-            word, bit = column >> 6, np.uint64(column & 63)
+        for word in range(words):
             for place in range(LANES):
-                taken[word, place] |= np.uint64(lane.reduced[column, place] >= least[place]) << bit
-                equal[word, place] |= np.uint64(lane.reduced[column, place] == lane.threshold[place]) << bit
+                taken[word, place] = equal[word, place] = 0
+            for column in range(32 * word, min(32 * word + 32, columns)):
+                bit = np.uint32(1 << (column - 32 * word))
+                for place in range(LANES):
+                    taken[word, place] |= bit if lane.reduced[column, place] >= least[place] else np.uint32(0)
+                    equal[word, place] |= bit if lane.reduced[column, place] == lane.threshold[place] else np.uint32(0)
         for place in range(rows):
             position = base + place
             row = order[position] if order.shape[0] > 0 else position
@@ -175,12 +179,12 @@ def scan_ties(
             value[0] += total >> 32
             value[1] += total & 0xFFFFFFFF
             count = 0
-            for word in range(2):
+            for word in range(words):
                 left = taken[word, place]
                 while left != 0:
                     lowest = left & (~left + ONE)
                     left ^= lowest
-                    column = 64 * word + PLACE[(lowest * DE_BRUIJN) >> np.uint64(58)]
+                    column = 32 * word + PLACE[np.uint32(lowest * DE_BRUIJN) >> np.uint32(27)]
                     fixed[column] += 1
                     chosen[row, count] = column
                     count += 1
@@ -193,7 +197,9 @@ def scan_ties(
             if dense > 0:
                 group = ((need - 1) << columns) | np.int64(equal[0, place])
             else:
-                low, high = equal[0, place], equal[1, place] | (np.uint64(need) << NEED_SHIFT)
+                low = np.uint64(equal[0, place]) | (np.uint64(equal[1, place]) << np.uint64(32))
+                high = np.uint64(equal[2, place]) | (np.uint64(equal[3, place]) << np.uint64(32))
+                high |= np.uint64(need) << NEED_SHIFT
                 slot = find(table, keys, low, high)
                 group = table[slot]
                 if group < 0:
