@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -72,10 +71,9 @@ def assign_file(
         share = None if priors is None else _read_priors(priors, scores.names)
         places = None if scores.ids is None else id_places(scores.ids)
         try:
-            result = assign(scores.matrix, share, k, margin, ids=places, method=method, progress=report)
+            result = assign(scores.matrix, share, k, margin, ids=places, labels=scores.names, method=method, progress=report)
         except SolverError as error:
-            named = re.sub(r"\battribute (\d+)", lambda found: repr(scores.names[int(found[1]) - 1]), str(error))
-            raise MagistrateError(named) from error
+            raise MagistrateError(str(error)) from error
         report(f"writing {output}")
         _write(output.resolve(), scores.names, result.chosen, scores.ids)
     _print_outcome(console, scores.names, result, automatic=slack == "auto")

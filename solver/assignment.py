@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solver import priors as prior
+from solver.compiled import announced
 from solver.errors import InfeasibleError, SolverError
 from solver.feasibility import Conflict, Demand, conflict, demand, smallest_slack
 from solver.fixed_point import FixedPoint, fixed_point
@@ -81,6 +82,7 @@ def assign(
     allowed: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     ids: Any = None,
+    labels: Sequence[Any] | None = None,
     method: str = METHODS[0],
     progress: Callable[[str], None] | None = None,
 ) -> Assignment:
@@ -116,6 +118,7 @@ def assign(
         weights: ``(N,)`` above 0: how much an instance's affinities count in the objective. An instance counts once towards the
             bounds whatever its weight.
         ids: ``(N,)`` distinct and of one kind; ties are settled in their order. By default a pandas index, else the rows' order.
+        labels: The attributes' names, where the scores come without.
         method: ``"search"``, or ``"highs"`` for the whole programme on HiGHS: the same result, up to about 100,000 instances.
         progress: Called with a few words at every step of a long solve.
 
@@ -127,7 +130,22 @@ def assign(
         raise SolverError(f"there is no method {method!r}; choose from {', '.join(METHODS)}")
     report = progress or (lambda _: None)
     report("reading scores")
-    table = read_table(scores)
+    with announced(report):
+        return _assign(read_table(scores, labels), priors, k, slack, bounds, allowed, weights, ids, method, report)
+
+
+def _assign(
+    table: Table,
+    priors: ArrayLike | Mapping[Any, float] | None,
+    k: int | ArrayLike,
+    slack: float | Literal["auto"],
+    bounds: tuple[ArrayLike, ArrayLike] | None,
+    allowed: ArrayLike | None,
+    weights: ArrayLike | None,
+    ids: Any,
+    method: str,
+    report: Callable[[str], None],
+) -> Assignment:
     problem, numbers = _problem(table, k, allowed, weights, ids)
     if bounds is not None:
         if priors is not None:
@@ -184,7 +202,7 @@ def _problem(
             raise SolverError("weights must be numbers above 0, one for each row")
         wide = np.int64 if values.dtype.kind in "iub" and weight.dtype.kind in "iu" else np.float64
         values = values.astype(wide) * weight.astype(wide)[:, None]
-    numbers = fixed_point(values, present)
+    numbers = fixed_point(values, present, table.labels)
     none = np.empty(0, np.int64)
     order = id_order(table.ids if ids is None else ids, rows)
     return Problem(numbers.units, numbers.missing, choices.astype(np.int64).reshape(-1), none, none, none, order), numbers

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import event
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -19,3 +21,21 @@ def compiled(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]
 def inlined(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Compile a kernel into each that calls it: passing arrays costs more than some kernels do."""
     return cast("Callable[Arguments, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(kernel))
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.report = report
+
+    def on_start(self, event: Any) -> None:
+        self.report("compiling the solver, once on this machine")
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def announced(report: Callable[[str], None]) -> Iterator[None]:
+    """Report what takes so long when kernels have to be compiled."""
+    with event.install_listener("numba:compile", _Announcer(report)):
+        yield

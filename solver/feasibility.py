@@ -71,8 +71,8 @@ def demand(problem: Problem) -> Demand:
     if len(scarce):
         row = int(scarce[0])
         needs = int(np.broadcast_to(problem.k, problem.rows)[row])
-        others = f" (and {len(scarce) - 1} more rows like it)" if len(scarce) > 1 else ""
-        raise InfeasibleError(f"row {row + 1} is to have {needs} attributes and has {int(present[row].sum())} scores{others}")
+        others = f", and there are {len(scarce) - 1:,} rows more like it" if len(scarce) > 1 else ""
+        raise InfeasibleError(f"row {row + 1} is to have {needs} attributes and has scores for {int(present[row].sum())}{others}")
     worthless = replace(problem, scores=np.where(present, np.int8(0), np.int8(-128)), missing=-128)
     ties = find_ties(worthless, np.zeros(problem.columns, np.int64))
     return Demand(ties.member, ties.size, ties.need, ties.fixed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,9 @@ class FixedPoint:
     missing: int
 
 
-def fixed_point(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) -> FixedPoint:
+def fixed_point(
+    scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None, labels: Sequence[Any] | None = None
+) -> FixedPoint:
     """Write scores as integers times a power of two.
 
     Integers and every float32 of ordinary range are written exactly. Nothing is copied when the matrix is C-ordered int8
@@ -46,6 +49,7 @@ def fixed_point(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) 
     Args:
         scores: ``(N, M)`` integers, booleans or floats. NaN is a missing score and may not be chosen.
         allowed: ``(N, M)`` booleans, False where a cell may not be chosen, or None.
+        labels: The attributes' names, for what an error says.
 
     Raises:
         SolverError: A score is infinite, an integer is too large, or the values are not numbers.
@@ -57,7 +61,7 @@ def fixed_point(scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None) 
     real = np.ascontiguousarray(scores, np.float32 if scores.dtype.itemsize <= 4 else np.float64)
     if allowed is not None and not allowed.all():
         real = np.where(allowed, real, np.asarray(np.nan, real.dtype))
-    return _real(real)
+    return _real(real, labels)
 
 
 def widest(columns: int) -> int:
@@ -82,7 +86,7 @@ def _whole(scores: NDArray[Any], allowed: NDArray[np.bool_] | None) -> FixedPoin
     return FixedPoint(units, 1.0, True, mark if some_missing else NOTHING_MISSING)
 
 
-def _real(scores: NDArray[Any]) -> FixedPoint:
+def _real(scores: NDArray[Any], labels: Sequence[Any] | None) -> FixedPoint:
     mantissa_bits, exponent_bits, kind = (23, 8, np.uint32) if scores.dtype == np.float32 else (52, 11, np.uint64)
     words = scores.view(kind)
     used = np.bitwise_or.reduce(
@@ -92,7 +96,8 @@ def _real(scores: NDArray[Any]) -> FixedPoint:
     some_missing = bool(special & 1)
     if special & 2:
         row, column = np.argwhere(np.isinf(scores))[0]
-        raise SolverError(f"the score of row {row + 1}, attribute {column + 1} is infinite")
+        name = f"attribute {column + 1}" if labels is None else repr(str(labels[column]))
+        raise SolverError(f"the score of row {row + 1}, {name} is infinite")
     lowest, highest = _exponents(used[:-1], mantissa_bits, exponent_bits)
     width = highest - lowest
     bits = widest(scores.shape[1])

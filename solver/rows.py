@@ -1,7 +1,7 @@
 """What single rows choose at given prices: the k columns of highest ``score - price``, with a tie where the choice is not unique.
 
 These kernels see every cell, so they are compiled, run on threads, and take the matrix as it is stored. Rows are taken in lanes,
-a column of some dozens of rows at a time, so that the processor's vectors do the comparing, and sets of columns are words of bits.
+a column of some dozens of rows at a time, so that the processor's vectors do the comparing. Sets of columns are words of bits.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,16 @@ class Table:
     ids: NDArray[Any] | None = None
 
 
-def read_table(scores: Any) -> Table:
+def read_table(scores: Any, labels: Sequence[Any] | None = None) -> Table:
     """Take a score matrix in any of the forms users hold it in.
 
     Args:
         scores: ``(N, M)`` array or nested sequence; a pandas or polars frame of a column an attribute; or a SciPy sparse matrix,
             in which a cell that is not stored is a missing score.
+        labels: The attributes' names, in place of a frame's.
 
     Raises:
-        SolverError: It is not a matrix of numbers with at least one row and one column.
+        SolverError: It is not a matrix of numbers with at least one row and one column, or the labels are not its columns'.
     """
     library = type(scores).__module__.partition(".")[0]
     if library in ("pandas", "polars") and hasattr(scores, "columns"):
@@ -47,6 +49,11 @@ def read_table(scores: Any) -> Table:
         table = Table(np.asarray(scores))
     if table.values.ndim != 2 or 0 in table.values.shape:
         raise SolverError(f"scores must have rows and columns, and these have the shape {table.values.shape}")
+    if labels is not None:
+        names = tuple(labels)
+        if len(names) != table.values.shape[1] or len(set(names)) < len(names):
+            raise SolverError(f"labels must be {table.values.shape[1]} different names, one an attribute")
+        table = replace(table, labels=names)
     return table
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import doctest
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +49,30 @@ def test_every_table_gives_the_same_and_names_are_kept() -> None:
         _same(plain, assign(scores.astype(kind)))
     _same(plain, assign(np.asfortranarray(scores)))
     _same(plain, assign(scores.tolist()))
+
+
+def test_an_array_takes_names_and_errors_use_them() -> None:
+    scores = _affinities()
+    result = assign(scores, labels=NAMES)
+    assert result.labels == tuple(NAMES)
+    assert result.named[7].tolist() == [NAMES[column] for column in result.chosen[7]]
+    _same(assign(scores, [1, 2, 1, 1, 1]), assign(scores, {**dict.fromkeys(NAMES, 1), "strings": 2}, labels=NAMES))
+    with pytest.raises(SolverError, match="the score of row 1, 'files' is infinite"):
+        assign(np.where(np.arange(5) == 3, np.inf, scores), labels=NAMES)
+    for wrong in (NAMES[:4], ["same"] * 5):
+        with pytest.raises(SolverError, match="labels must be 5 different names"):
+            assign(scores, labels=wrong)
+
+
+def test_compiling_is_announced(tmp_path: Path) -> None:
+    program = "import solver; solver.assign([[5, 1], [1, 5]], k=1, progress=print)"
+    said = []
+    for _ in range(2):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+        said.append(done.stdout.count("compiling the solver, once on this machine"))
+    assert said[0] > 0
+    assert said[1] == 0
 
 
 def test_a_missing_score_is_never_chosen_however_it_is_missing() -> None:
@@ -251,7 +278,7 @@ def test_rows_that_can_only_take_a_few_are_found_by_flow() -> None:
     assert tight.value.slack == 0.4
     assert assign(scores, [1, 1, 1, 1], k=1, slack="auto").counts.tolist() == [35, 35, 15, 15]
     scores.loc[3, ["b"]] = np.nan
-    with pytest.raises(InfeasibleError, match=r"row 4 is to have 2 attributes and has 1 scores"):
+    with pytest.raises(InfeasibleError, match=r"row 4 is to have 2 attributes and has scores for 1"):
         assign(scores, [1, 1, 1, 1])
     with pytest.raises(InfeasibleError, match=r"no slack would help"):
         assign(np.ones((5, 3)), [1, 1, 0], k=2, allowed=np.tile([False, True, True], (5, 1)))
