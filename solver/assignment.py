@@ -25,7 +25,7 @@ DEFAULT_SLACK = 0.1
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assignment:
     """Which attributes each instance has, and the proof that no choice is better.
 
@@ -146,7 +146,7 @@ def _assign(
     method: str,
     report: Callable[[str], None],
 ) -> Assignment:
-    problem, numbers = _problem(table, k, allowed, weights, ids)
+    problem, numbers, affinities = _problem(table, k, allowed, weights, ids)
     if bounds is not None:
         if priors is not None:
             raise SolverError("give priors or bounds, not both")
@@ -156,7 +156,7 @@ def _assign(
         if (found := conflict(demand(problem), lower, upper)) is not None:
             raise InfeasibleError(f"no assignment keeps every bound: {_explain(found, table)}")
     else:
-        share = prior.from_affinities(numbers) if priors is None else prior.shares(_ordered(priors, table), problem.columns)
+        share = prior.from_affinities(affinities) if priors is None else prior.shares(_ordered(priors, table), problem.columns)
         goal = prior.whole_counts(share, problem.choices)
         used, (lower, upper) = _slackened(problem, share, slack, table)
     upper = np.minimum(upper, problem.rows)
@@ -182,8 +182,8 @@ def _assign(
 
 def _problem(
     table: Table, k: int | ArrayLike, allowed: ArrayLike | None, weights: ArrayLike | None, ids: Any
-) -> tuple[Problem, FixedPoint]:
-    """The problem without its column bounds, and the numbers it is made of."""
+) -> tuple[Problem, FixedPoint, FixedPoint]:
+    """The problem without its column bounds, the numbers it is made of, and these before they are weighted."""
     values, present = table.values, table.present
     rows, columns = values.shape
     if columns > MOST_COLUMNS:
@@ -196,16 +196,23 @@ def _problem(
         if mask.dtype != bool or mask.shape != values.shape:
             raise SolverError(f"allowed must be booleans of the scores' shape {values.shape}")
         present = mask if present is None else present & mask
-    if weights is not None:
-        weight = np.asarray(weights)
-        if weight.dtype.kind not in "iuf" or weight.shape != (rows,) or not (np.isfinite(weight) & (weight > 0)).all():
-            raise SolverError("weights must be numbers above 0, one for each row")
-        wide = np.int64 if values.dtype.kind in "iub" and weight.dtype.kind in "iu" else np.float64
-        values = values.astype(wide) * weight.astype(wide)[:, None]
-    numbers = fixed_point(values, present, table.labels)
+    affinities = fixed_point(values, present, table.labels)
+    numbers = affinities if weights is None else fixed_point(_weighted(values, weights), present)
     none = np.empty(0, np.int64)
     order = id_order(table.ids if ids is None else ids, rows)
-    return Problem(numbers.units, numbers.missing, choices.astype(np.int64).reshape(-1), none, none, none, order), numbers
+    problem = Problem(numbers.units, numbers.missing, choices.astype(np.int64).reshape(-1), none, none, none, order)
+    return problem, numbers, affinities
+
+
+def _weighted(values: NDArray[Any], weights: ArrayLike) -> NDArray[Any]:
+    """Scores times their row's weight."""
+    weight = np.asarray(weights)
+    if weight.dtype.kind not in "iuf" or weight.shape != values.shape[:1] or not (np.isfinite(weight) & (weight > 0)).all():
+        raise SolverError("weights must be numbers above 0, one for each row")
+    wide = np.int64 if values.dtype.kind in "iub" and weight.dtype.kind in "iu" else np.float64
+    if wide is np.int64 and int(weight.max()) * max(abs(int(values.max())), abs(int(values.min()))) >= 2**62:
+        raise SolverError("whole weights times whole scores are too large; give smaller weights, or floats")
+    return values.astype(wide) * weight.astype(wide)[:, None]
 
 
 def _ordered(priors: ArrayLike | Mapping[Any, float], table: Table) -> NDArray[Any]:

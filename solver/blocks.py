@@ -15,9 +15,14 @@ ROWS_A_THREAD = 65_536
 
 def over_blocks(rows: int, kernel: Callable[[int, int], Result]) -> list[Result]:
     """Call ``kernel(begin, end)`` on blocks that cover all rows, one a thread; results in the blocks' order."""
-    threads = max(1, min(len(os.sched_getaffinity(0)), rows // ROWS_A_THREAD))
+    threads = max(1, min(_cores(), rows // ROWS_A_THREAD))
     edges = [rows * block // threads for block in range(threads + 1)]
     if threads == 1:
         return [kernel(0, rows)]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(kernel, edges[:-1], edges[1:]))
+
+
+def _cores() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -54,18 +54,20 @@ def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
     narrow = problem.scores.dtype == np.int8
     kind, never = (np.int16, 1 << 14) if narrow else (np.int64, 1 << 62)
 
-    def check(begin: int, end: int) -> tuple[NDArray[Any], NDArray[np.int64], list[int], bool]:
+    def check(begin: int, end: int) -> tuple[NDArray[Any], NDArray[np.int64], int, bool]:
         cost = np.full((columns, padded), never, kind)
         others = np.full(padded, -never, kind)
-        counts, total, valid = cheapest_moves(problem.scores, problem.missing, problem.k, chosen, begin, end, never, cost, others)
-        return cost, counts, total.tolist(), valid
+        counts, high, low, valid = cheapest_moves(
+            problem.scores, problem.missing, problem.k, chosen, begin, end, never, cost, others
+        )
+        return cost, counts, (int(high) << 32) + int(low), valid
 
     checks = over_blocks(problem.rows, check)
     cost = np.minimum.reduce([found[0] for found in checks])[:, :columns].astype(np.int64)
     # Half way is further than any two scores differ, and nearer than any difference to a cell that does not count.
     cost[cost >= never // 2] = FAR
     counts = sum((found[1] for found in checks), np.zeros(columns, np.int64))
-    objective = sum((found[2][0] << 32) + found[2][1] for found in checks)
+    objective = sum(found[2] for found in checks)
     feasible = all(found[3] for found in checks) and bool(((problem.lower <= counts) & (counts <= problem.upper)).all())
     none = np.zeros(columns, np.int64)
     if not feasible:
@@ -126,18 +128,18 @@ def cheapest_moves(
     never: int,
     cost: NDArray[Any],
     others: NDArray[Any],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
+) -> tuple[NDArray[np.int64], np.int64, np.int64, bool]:
     """Lower ``cost[a, b]`` to the least that moving a row from a to b loses.
 
     Both ``cost`` and the scratch ``others`` are padded to whole vectors of their narrow type, as this is what the time goes to.
 
     Returns:
-        Rows of each column; the sum of chosen scores, as two parts: the first times 2**32 plus the second; whether every row has
+        Rows of each column; the sum of chosen scores, in two parts: the first times 2**32 and the second; whether every row has
         k distinct columns, none missing.
     """
     columns = scores.shape[1]
     counts = np.zeros(columns, np.int64)
-    total = np.zeros(2, np.int64)
+    high = low = np.int64(0)
     own = others[:1].copy()
     for row in range(begin, end):
         picks = k[row] if k.shape[0] > 1 else k[0]
@@ -151,13 +153,13 @@ def cheapest_moves(
             column = int(chosen[row, place])
             if place >= picks:
                 if column != -1:
-                    return counts, total, False
+                    return counts, high, low, False
                 continue
             if column < 0 or column >= columns or others[column] == -never:
-                return counts, total, False
+                return counts, high, low, False
             counts[column] += 1
-            total[0] += np.int64(scores[row, column]) >> 32
-            total[1] += np.int64(scores[row, column]) & 0xFFFFFFFF
+            high += np.int64(scores[row, column]) >> 32
+            low += np.int64(scores[row, column]) & 0xFFFFFFFF
             others[column] = -never
         for place in range(picks):
             column = int(chosen[row, place])
@@ -165,4 +167,4 @@ def cheapest_moves(
             lowest = cost[column]
             for other in range(lowest.shape[0]):
                 lowest[other] = np.minimum(lowest[other], np.subtract(own[0], others[other]))
-    return counts, total, True
+    return counts, high, low, True

@@ -62,7 +62,11 @@ def from_affinities(scores: FixedPoint) -> NDArray[np.float64]:
     totals = [np.sum(parts, axis=0).tolist() for parts in zip(*(block[:3] for block in blocks), strict=True)]
     if min(block[3] for block in blocks) < 0:
         raise SolverError("priors cannot be taken from negative affinities; give `priors`")
-    means = [Fraction((high << 32) + low, max(present, 1)) for high, low, present in zip(*totals, strict=True)]
+    sums = [(high << 32) + low for high, low in zip(*totals[:2], strict=True)]
+    # Where no score is missing the means are as the sums.
+    means: list[Any] = sums
+    if len(set(totals[2])) > 1:
+        means = [Fraction(one, max(present, 1)) for one, present in zip(sums, totals[2], strict=True)]
     total = sum(means)
     if total == 0:
         raise SolverError("priors cannot be taken from affinities that are all zero; give `priors`")

@@ -82,7 +82,16 @@ def reduce_rows(
     for rank in range(depth):
         for place in range(LANES):
             lane.best[rank, place] = none
-    for column in range(columns):
+    if depth == 3:
+        # Two choices a row, as in the paper: all in one go.
+        first, second, third = lane.best[0], lane.best[1], lane.best[2]
+        for column in range(columns):
+            for place in range(LANES):
+                value, one, two = lane.reduced[column, place], first[place], second[place]
+                third[place] = max(third[place], min(two, value))
+                second[place] = max(two, min(one, value))
+                first[place] = max(one, value)
+    for column in range(columns if depth != 3 else 0):
         for place in range(LANES):
             lane.carried[place] = lane.reduced[column, place]
         for rank in range(depth):
@@ -123,7 +132,7 @@ def scan_ties(
     chosen: NDArray[np.int16],
     group_of: NDArray[np.int32],
     dense: int,
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], np.int64, np.int64]:
     """Find what rows choose at given prices, and group the rows that have a choice by what they choose from.
 
     Args:
@@ -141,12 +150,12 @@ def scan_ties(
 
     Returns:
         ``(G, 2)`` keys: the tied columns, and how many of them a row takes in the uppermost byte; ``(G,)`` rows of each group;
-        ``(M,)`` rows that must take each column; and the sum of what rows choose, less its price, as two parts: the first times
-        2**32 plus the second.
+        ``(M,)`` rows that must take each column; and the sum of what rows choose, less its price, in two parts: the first times
+        2**32 and the second.
     """
     columns = scores.shape[1]
     fixed = np.zeros(columns, np.int64)
-    value = np.zeros(2, np.int64)
+    value_high = value_low = np.int64(0)
     keys = np.empty((256, 2), np.uint64)
     sizes = np.zeros(dense if dense > 0 else 256, np.int64)
     table = np.full(1024, -1, np.int32)
@@ -176,8 +185,8 @@ def scan_ties(
             total = np.int64(0)
             for rank in range(picks):
                 total += lane.best[rank, place]
-            value[0] += total >> 32
-            value[1] += total & 0xFFFFFFFF
+            value_high += total >> 32
+            value_low += total & 0xFFFFFFFF
             count = 0
             for word in range(words):
                 left = taken[word, place]
@@ -217,7 +226,7 @@ def scan_ties(
                             table[find(table, keys, keys[old, 0], keys[old, 1])] = old
             sizes[group] += 1
             group_of[position] = group
-    return keys[:groups], sizes if dense > 0 else sizes[:groups], fixed, value
+    return keys[:groups], sizes if dense > 0 else sizes[:groups], fixed, value_high, value_low
 
 
 @compiled
@@ -227,8 +236,9 @@ def deal(
     end: int,
     group_of: NDArray[np.int32],
     names: NDArray[np.int32],
-    turn: NDArray[np.int64],
+    turn: NDArray[np.int32],
     hands: NDArray[np.int32],
+    ends: NDArray[np.int32],
     chosen: NDArray[np.int16],
 ) -> None:
     """Deal each group's picks to its rows.
@@ -241,7 +251,8 @@ def deal(
         order, begin, end, group_of: As in ``scan_ties``, ``group_of`` as it left it.
         names: Number of each group of this block among all groups.
         turn: ``(G,)`` the turn of each group's first row in this block; goes on.
-        hands: ``(G, 3 + M)`` of each group its stride, its rows, the picks of each row, and where each column's picks end.
+        hands: ``(G, 3)`` of each group its stride, its rows, and the picks of each row.
+        ends: ``(G, M)`` where each column's picks end, padded to whole vectors with what lies behind all.
         chosen: ``(N, max k)`` as ``scan_ties`` left it; completed.
     """
     for position in range(begin, end):
@@ -249,26 +260,25 @@ def deal(
             continue
         row = order[position] if order.shape[0] > 0 else position
         group = names[group_of[position]]
-        hand = hands[group]
+        rows = hands[group, 1]
         pick = turn[group]
-        turn[group] += hand[0]
-        if turn[group] >= hand[1]:
-            turn[group] -= hand[1]
+        following = pick + hands[group, 0]
+        turn[group] = following - rows if following >= rows else following
         taken = 0
         while taken < chosen.shape[1] and chosen[row, taken] >= 0:
             taken += 1
-        for _ in range(hand[2]):
+        for _ in range(hands[group, 2]):
             # The columns whose picks end at or before this one.
-            column = 0
-            for place in range(3, hand.shape[0]):
-                column += hand[place] <= pick
+            column = np.int32(0)
+            for place in range(ends.shape[1]):
+                column += np.int32(ends[group, place] <= pick)
             place = taken
             while place > 0 and chosen[row, place - 1] > column:
                 chosen[row, place] = chosen[row, place - 1]
                 place -= 1
             chosen[row, place] = column
             taken += 1
-            pick += hand[1]
+            pick += rows
 
 
 @compiled

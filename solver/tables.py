@@ -41,6 +41,8 @@ def read_table(scores: Any, labels: Sequence[Any] | None = None) -> Table:
         SolverError: It is not a matrix of numbers with at least one row and one column, or the labels are not its columns'.
     """
     library = type(scores).__module__.partition(".")[0]
+    if library == "polars" and hasattr(scores, "collect"):
+        scores = scores.collect()
     if library in ("pandas", "polars") and hasattr(scores, "columns"):
         table = _pandas(scores) if library == "pandas" else _polars(scores)
     elif library == "scipy" and hasattr(scores, "tocoo"):

@@ -13,6 +13,8 @@ from solver.problem import Problem
 from solver.rows import NEED_MASK, NEED_SHIFT, deal, lanes, scan_ties
 from solver.tie_flow import share
 
+VECTOR = 16
+
 MOST_PLACES = 1 << 18
 """Up to this many groups each has a place of its own in a table; beyond, they are hashed."""
 
@@ -54,12 +56,12 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
     places = problem.most_choices << problem.columns
     dense = places if places <= min(MOST_PLACES, problem.rows) else 0
 
-    def scan(begin: int, end: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], list[int]]:
+    def scan(begin: int, end: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], int]:
         lane = lanes(problem.scores, price, problem.most_choices)
-        keys, sizes, fixed, parts = scan_ties(
+        keys, sizes, fixed, high, low = scan_ties(
             problem.scores, problem.missing, problem.k, lane, problem.order, begin, end, chosen, group_of, dense
         )
-        return begin, keys, sizes, fixed, parts.tolist()
+        return begin, keys, sizes, fixed, (int(high) << 32) + int(low)
 
     scans = over_blocks(problem.rows, scan)
     if dense:
@@ -76,7 +78,7 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
         word = low if column < 64 else high
         member[:, column] = (word >> np.uint64(column % 64)) & np.uint64(1)
     fixed = sum((block[3] for block in scans), np.zeros(problem.columns, np.int64))
-    value = sum((block[4][0] << 32) + block[4][1] for block in scans)
+    value = sum(block[4] for block in scans)
     blocks = [(block[0], own, block[2]) for own, block in zip(named, scans, strict=True)]
     return Ties(chosen, member, size, (high >> NEED_SHIFT).astype(np.int64), fixed, value, group_of, blocks)
 
@@ -96,7 +98,11 @@ def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[
     """The same from the keys of all blocks, where a group of several blocks occurs more than once: the number of each key."""
     low, high = keys.T
     width = np.bitwise_count(low) + np.bitwise_count(high & NEED_MASK)
-    by = np.lexsort((low, high, width))
+    if (high & NEED_MASK).any() or (low >> np.uint64(48)).any():
+        by = np.lexsort((low, high, width))
+    else:
+        # The same in one word.
+        by = np.argsort(low | (high >> NEED_SHIFT << np.uint64(48)) | (width.astype(np.uint64) << np.uint64(56)), kind="stable")
     fresh = np.ones(len(by), bool)
     fresh[1:] = (keys[by[1:]] != keys[by[:-1]]).any(axis=1)
     names = np.empty(len(by), np.int32)
@@ -136,18 +142,19 @@ def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approa
 def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
     """Complete each tied row's choice. ``(N, max k)``, columns in order and -1 after a row's last; it is that of the ties."""
     stride = golden_strides(ties.size)
-    ends = np.cumsum(np.maximum(sharing.flow, 0), axis=1)
-    hands = np.column_stack((stride, ties.size, ties.need, ends)).astype(np.int32)
+    hands = np.column_stack((stride, ties.size, ties.need)).astype(np.int32)
+    ends = np.full((len(stride), -(-problem.columns // VECTOR) * VECTOR), np.iinfo(np.int32).max, np.int32)
+    np.cumsum(np.maximum(sharing.flow, 0), axis=1, out=ends[:, : problem.columns])
     seen = np.zeros(len(ties.size), np.int64)
     turns = {}
     for begin, names, sizes in ties.blocks:
-        turns[begin] = (names, seen * stride % ties.size)
+        turns[begin] = (names, (seen * stride % ties.size).astype(np.int32))
         there = np.flatnonzero(sizes)
         seen[names[there]] += sizes[there]
 
     def write(begin: int, end: int) -> None:
         names, turn = turns[begin]
-        deal(problem.order, begin, end, ties.group_of, names, turn, hands, ties.chosen)
+        deal(problem.order, begin, end, ties.group_of, names, turn, hands, ends, ties.chosen)
 
     over_blocks(problem.rows, write)
     return ties.chosen

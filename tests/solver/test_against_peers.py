@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,3 +79,16 @@ def test_scores_that_64_bits_cannot_hold_are_solved_to_their_rounding() -> None:
     none = np.empty(0, np.int64)
     problem = Problem(numbers.units, numbers.missing, np.array([2]), result.lower, result.upper, result.lower, none)
     assert solve_linear(problem).objective * numbers.unit == pytest.approx(result.objective, rel=1e-9)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", [np.int8, np.float32])
+def test_a_large_problem_agrees_with_the_min_cost_flow(kind: type, tmp_path: Path) -> None:
+    chance = np.random.default_rng(9)
+    raw = 3 + chance.normal(0, 0.8, 15) + chance.normal(0, 1.2, (300_000, 15))
+    scores: Any = (np.clip(np.rint(raw), 1, 5) if kind is np.int8 else np.clip(raw, 1, 5)).astype(kind)
+    ours = assign(scores)
+    numbers = fixed_point(scores)
+    problem = {"units": numbers.units.astype(np.int64), "allowed": np.ones(scores.shape, bool), "k": np.full(len(scores), 2)}
+    theirs = min_cost_flow_objectives(tmp_path, [problem | {"lower": ours.lower, "upper": ours.upper}])
+    assert theirs == [round(ours.objective / numbers.unit)]

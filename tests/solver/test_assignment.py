@@ -122,6 +122,9 @@ def test_bounds_weights_and_k_of_each_row() -> None:
     heavy = assign(scores, k=1, bounds=([0, 0, 0], [1, 3, 3]), weights=[1, 1, 9])
     assert heavy.chosen.ravel().tolist() == [1, 1, 0]
     assert heavy.objective == 2 + 3 + 45
+    priors = assign(scores, k=1, weights=[1, 1, 9]).priors
+    assert priors is not None
+    assert priors.tolist() == pytest.approx([15 / 27, 9 / 27, 3 / 27])
     mixed = assign(scores, k=[0, 1, 3], bounds=([0, 0, 0], [3, 3, 3]))
     assert mixed.chosen.tolist() == [[-1, -1, -1], [0, -1, -1], [0, 1, 2]]
     assert assign(pd.DataFrame(scores, columns=["a", "b", "c"]), k=[0, 1, 3], bounds=([0] * 3, [3] * 3)).named[1].tolist() == [
@@ -226,6 +229,7 @@ WRONG = [
     (np.zeros((2, 2)), {}, "all zero"),
     (np.ones((2, 2)), {"allowed": np.ones((2, 2))}, "allowed must be booleans"),
     (np.ones((2, 2)), {"weights": [1, 0]}, "weights must be numbers above 0"),
+    (np.array([[2**40, 1]]), {"weights": [2**23], "k": 1}, "too large; give smaller weights"),
     (np.ones((2, 2)), {"ids": [1, 1]}, "row id 1 occurs twice"),
     (np.ones((2, 2)), {"ids": [1]}, "one id a row"),
     (np.ones((2, 2)), {"ids": np.array(["a", 1], object)}, "all be of one kind"),
