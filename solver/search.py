@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
+from solver.fixed_point import NOTHING_MISSING, widest
 from solver.problem import Problem
 from solver.row_flow import MOVED, NO_LIMIT, Columns, transport
 from solver.rows import lanes, margins, open_rows
@@ -25,6 +26,12 @@ LARGEST_RATIO = 64
 
 SEED = 20_261_121
 """Which rows a sample takes changes the time a search takes, and nothing else."""
+
+MOST_TRIES = 40
+"""Scans of a sample. One that can keep its bounds takes few."""
+
+SCANS_A_SPREAD = 3
+"""Scans within a spread before it is widened. A wide one opens many rows, and every move of theirs is held in memory."""
 
 UNBOUNDED = 1 << 60
 """Further than prices can be apart."""
@@ -49,7 +56,7 @@ def search(problem: Problem, progress: Callable[[str], None]) -> tuple[NDArray[n
         if spread == 0 and size == problem.rows:
             break
         progress(f"finding prices on {size:,} rows")
-        price = refine(level, price, spread)
+        price = refine(level, price, spread, MOST_TRIES if size < problem.rows else None)
         if size < problem.rows:
             margin = margins(level.scores, level.missing, level.k, lanes(level.scores, price, level.most_choices))
             part = min(size - 1, int(DEVIATIONS * size**0.5))
@@ -66,25 +73,30 @@ def levels(rows: int) -> list[int]:
 
 
 def sample(problem: Problem, size: int, chance: np.random.Generator) -> Problem:
-    """A problem of some of the rows, with column bounds in proportion, rounded outward."""
+    """A problem of some of the rows, with column bounds in proportion, rounded outward.
+
+    Where cells are missing the rows drawn may be unable to keep these, so they are also relaxed by what chance makes of a count.
+    """
     rows = np.sort(chance.integers(0, problem.rows, size))
     k = problem.k[rows] if len(problem.k) > 1 else problem.k
     part = (int(k.sum()) if len(k) > 1 else size * int(k[0])) / max(1, problem.choices)
+    chances = 0 if problem.missing == NOTHING_MISSING else 2
+    lower, upper = problem.lower * part, problem.upper * part
     return replace(
         problem,
         scores=problem.scores[rows],
         k=k,
-        lower=np.floor(problem.lower * part).astype(np.int64),
-        upper=np.ceil(problem.upper * part).astype(np.int64),
+        lower=np.maximum(0, np.floor(lower - chances * np.sqrt(lower))).astype(np.int64),
+        upper=np.ceil(upper + chances * np.sqrt(upper)).astype(np.int64),
         goal=np.rint(problem.goal * part).astype(np.int64),
         order=np.empty(0, np.int64),
     )
 
 
-def refine(problem: Problem, price: NDArray[np.int64], spread: int) -> NDArray[np.int64]:
-    """Bring prices to the optimum of a problem; on a sample without a feasible assignment, as near as it lets them."""
+def refine(problem: Problem, price: NDArray[np.int64], spread: int, most_tries: int | None = None) -> NDArray[np.int64]:
+    """Bring prices to the optimum of a problem, or as near as ``most_tries`` scans do: a sample may have no assignment at all."""
     tries = 0
-    while True:
+    while most_tries is None or tries < most_tries:
         if spread == 0:
             better = share_ties(problem, price, find_ties(problem, price), approach=False).better
             if better is None:
@@ -92,12 +104,21 @@ def refine(problem: Problem, price: NDArray[np.int64], spread: int) -> NDArray[n
             price = better
         else:
             status, price = transport(*core(problem, price, spread), spread)
+            price = within_reach(problem, price)
             if status != MOVED:
                 return price
         tries += 1
-        if spread > 0 or tries > problem.columns:
-            # Prices move by a unit a time while only ties are searched, which is soon enough where units are few.
+        if tries % (problem.columns if spread == 0 else SCANS_A_SPREAD) == 0:
+            # Prices move by a unit a scan while only ties are searched, which is soon enough where units are few.
             spread = widened(spread)
+    return price
+
+
+def within_reach(problem: Problem, price: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Prices no further from 0 than a path through all columns can make optimal ones; a sample's may know no limit."""
+    span = {1: 2**8, 4: 2**32}.get(problem.scores.itemsize, 2 ** (widest(problem.columns) + 1))
+    reach = span * (problem.columns + 1)
+    return np.clip(price, -reach, reach)
 
 
 def widened(spread: int) -> int:

@@ -184,6 +184,26 @@ def test_many_rows_pass_every_level_of_the_search(kind: type) -> None:
     assert "proving optimality" in said
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.float32])
+def test_what_no_sample_shows_is_found(kind: type) -> None:
+    chance = np.random.default_rng(12)
+    rows = 70_000
+    scores: Any = chance.integers(1, 6, (rows, 8)) if kind is np.int8 else chance.random((rows, 8))
+    scores = scores.astype(kind)
+    allowed = np.ones(scores.shape, bool)
+    allowed[:, 7] = False
+    few = chance.permutation(rows)[:40]
+    allowed[few, 7] = True
+    lower = np.array([0, 0, 40_000, 0, 0, 0, 0, 40])
+    result = assign(scores, bounds=(lower, [20_000] + [rows] * 7), allowed=allowed)
+    assert result.optimal
+    assert result.gap == 0
+    assert set(np.flatnonzero((result.chosen == 7).any(axis=1))) == set(few)
+    assert result.counts[0] <= 20_000
+    assert result.counts[2] >= 40_000
+    assert result.prices[7] < 0
+
+
 EDGES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "one row": (np.array([[3, 1, 2]]), {"k": 1}, [[0]]),
     "k is all": (np.array([[3, 1], [1, 1]]), {"k": 2, "priors": [1, 1]}, [[0, 1], [0, 1]]),
