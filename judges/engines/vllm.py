@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ class VLLMEngine(LocalEngine):
             arguments.setdefault("enforce_eager", True)
             if "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
                 arguments.setdefault("kv_cache_memory_bytes", self._cache_bytes())
+            _make_searchable()
         try:
             self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
         except Exception as error:
@@ -197,6 +199,24 @@ def _token(chosen: int, choices: Any) -> Token:
         if choice.logprob > float("-inf"):
             alternatives.setdefault(choice.decoded_token or "", choice.logprob)
     return Token(choices[chosen].decoded_token or "", alternatives)
+
+
+def _make_searchable() -> None:
+    """Let vLLM look through what is loaded, as it does on the CPU, though numba is (llvmlite 0.47, vLLM 0.32).
+
+    It takes what has a ``__dict__`` for an object with attributes. llvmlite's library says yes to any name and gives a function.
+    """
+    if "llvmlite.binding.ffi" not in sys.modules:
+        return
+    kind = type(sys.modules["llvmlite.binding.ffi"].lib)
+    look_up = kind.__getattr__
+
+    def without_special(library: Any, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return look_up(library, name)
+
+    kind.__getattr__ = without_special
 
 
 def _last_line(error: BaseException) -> str:
