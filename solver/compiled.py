@@ -15,12 +15,20 @@ Result = TypeVar("Result")
 
 def compiled(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Compile a kernel the first time it is called with arguments of new types."""
-    return cast("Callable[Arguments, Result]", numba.njit(cache=True, nogil=True)(kernel))
+    return _compile(kernel, nogil=True)
 
 
 def inlined(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Compile a kernel into each that calls it: passing arrays costs more than some kernels do."""
-    return cast("Callable[Arguments, Result]", numba.njit(cache=True, nogil=True, forceinline=True)(kernel))
+    return _compile(kernel, nogil=True, forceinline=True)
+
+
+def _compile(kernel: Callable[Arguments, Result], **options: bool) -> Callable[Arguments, Result]:
+    try:
+        return cast("Callable[Arguments, Result]", numba.njit(cache=True, **options)(kernel))
+    except RuntimeError:
+        # No folder to keep it in: neither beside the code nor in the user's home. Then each process compiles for itself.
+        return cast("Callable[Arguments, Result]", numba.njit(**options)(kernel))
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
