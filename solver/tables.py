@@ -69,8 +69,19 @@ def _pandas(frame: Any) -> Table:
     values = frame.to_numpy()
     if values.dtype == object:
         values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    counted = type(frame.index).__name__ == "RangeIndex" and frame.index.step > 0
-    return Table(values, None, labels, None if counted or not frame.index.is_unique else frame.index.to_numpy())
+    return Table(values, None, labels, _index(frame.index))
+
+
+def _index(index: Any) -> NDArray[Any] | None:
+    """A pandas index as row ids; None where it counts the rows, names one twice, or cannot be ordered."""
+    if (type(index).__name__ == "RangeIndex" and index.step > 0) or not index.is_unique:
+        return None
+    ids: NDArray[Any] = index.to_numpy()
+    try:
+        np.argsort(ids)
+    except TypeError:
+        return None
+    return ids
 
 
 def _polars(frame: Any) -> Table:

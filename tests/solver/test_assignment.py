@@ -159,6 +159,12 @@ def test_rows_with_ids_may_come_in_any_order() -> None:
     assert (assign(frame.iloc[turn]).chosen == expected.chosen[turn]).all()
 
 
+@pytest.mark.parametrize("index", [[7, 7, 8, 9], [1, "a", 2, "b"], pd.RangeIndex(4), pd.RangeIndex(100, 104)])
+def test_a_frame_whose_index_is_no_order_goes_by_its_rows(index: Any) -> None:
+    scores = np.array([[2, 2], [2, 2], [2, 2], [2, 2]])
+    _same(assign(scores, [1, 1], k=1), assign(pd.DataFrame(scores, index=index), [1, 1], k=1))
+
+
 def test_more_attributes_than_a_machine_word_has_bits() -> None:
     chance = np.random.default_rng(6)
     scores = chance.integers(1, 4, (700, 100))
