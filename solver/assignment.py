@@ -131,37 +131,25 @@ def assign(
     report = progress or (lambda _: None)
     report("reading scores")
     with announced(report):
-        return _assign(read_table(scores, labels), priors, k, slack, bounds, allowed, weights, ids, method, report)
-
-
-def _assign(
-    table: Table,
-    priors: ArrayLike | Mapping[Any, float] | None,
-    k: int | ArrayLike,
-    slack: float | Literal["auto"],
-    bounds: tuple[ArrayLike, ArrayLike] | None,
-    allowed: ArrayLike | None,
-    weights: ArrayLike | None,
-    ids: Any,
-    method: str,
-    report: Callable[[str], None],
-) -> Assignment:
-    problem, numbers, affinities = _problem(table, k, allowed, weights, ids)
-    if bounds is not None:
-        if priors is not None:
-            raise SolverError("give priors or bounds, not both")
-        share, used = None, None
-        lower, upper = _given_bounds(bounds, table)
-        goal = (lower + upper) // 2
-        if (found := conflict(demand(problem), lower, upper)) is not None:
-            raise InfeasibleError(f"no assignment keeps every bound: {_explain(found, table)}")
-    else:
-        share = prior.from_affinities(affinities) if priors is None else prior.shares(_ordered(priors, table), problem.columns)
-        goal = prior.whole_counts(share, problem.choices)
-        used, (lower, upper) = _slackened(problem, share, slack, table)
-    upper = np.minimum(upper, problem.rows)
-    problem = replace(problem, lower=lower, upper=upper, goal=goal)
-    solution = solve(problem, method, report)
+        table = read_table(scores, labels)
+        problem, numbers, affinities = _problem(table, k, allowed, weights, ids)
+        if bounds is not None:
+            if priors is not None:
+                raise SolverError("give priors or bounds, not both")
+            share, used = None, None
+            lower, upper = _given_bounds(bounds, table)
+            goal = (lower + upper) // 2
+            if (found := conflict(demand(problem), lower, upper)) is not None:
+                raise InfeasibleError(f"no assignment keeps every bound: {_explain(found, table)}")
+        else:
+            share = (
+                prior.from_affinities(affinities) if priors is None else prior.shares(_ordered(priors, table), problem.columns)
+            )
+            goal = prior.whole_counts(share, problem.choices)
+            used, (lower, upper) = _slackened(problem, share, slack, table)
+        upper = np.minimum(upper, problem.rows)
+        problem = replace(problem, lower=lower, upper=upper, goal=goal)
+        solution = solve(problem, method, report)
     proof = solution.certificate
     rounding = 0.0 if numbers.exact else problem.choices * numbers.unit
     return Assignment(

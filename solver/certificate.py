@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
-from solver.compiled import compiled
+from solver.compiled import compiled, whole_vectors
 from solver.fixed_point import NOTHING_MISSING
 from solver.problem import Problem
 
@@ -50,7 +50,7 @@ def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
         chosen: ``(N, max k)`` column numbers, -1 after a row's last.
     """
     columns = problem.columns
-    padded = -(-columns // 16) * 16
+    padded = whole_vectors(columns)
     narrow = problem.scores.dtype == np.int8
     kind, never = (np.int16, 1 << 14) if narrow else (np.int64, 1 << 62)
 

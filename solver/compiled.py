@@ -9,8 +9,16 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.core import event
 
+VECTOR = 16
+"""Numbers of the narrowest type that kernels pad to, in the processor's vectors of 32 bytes."""
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+def whole_vectors(columns: int) -> int:
+    """How wide to make a row of columns so that a loop over it leaves no remainder."""
+    return -(-columns // VECTOR) * VECTOR
 
 
 def compiled(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solver.errors import InfeasibleError
 from solver.fixed_point import NOTHING_MISSING
 from solver.problem import Problem
-from solver.tie_flow import share
+from solver.tie_flow import no_flow, share
 from solver.ties import find_ties
 
 HALVINGS = 60
@@ -82,9 +82,8 @@ def conflict(rows: Demand, lower: NDArray[np.int64], upper: NDArray[np.int64]) -
     """Find columns whose bounds no assignment keeps, or None when one keeps all."""
     for column in np.flatnonzero(lower > upper):
         return Conflict((int(column),), True, int(lower[column]), int(upper[column]))
-    flow = np.where(rows.member, np.int32(0), np.int32(-1))
     counts = rows.fixed.copy()
-    way, reached = share(flow, rows.size, rows.need, counts, lower, upper, (lower + upper) // 2, False)
+    way, reached = share(no_flow(rows.member), rows.size, rows.need, counts, lower, upper, (lower + upper) // 2, False)
     if way == 0:
         return None
     columns = np.flatnonzero(reached)

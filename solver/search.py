@@ -143,4 +143,4 @@ def core(
     )
     column, value, need = (np.concatenate([found[part] for found in scans]) for part in (1, 2, 3))
     fixed = sum((found[4] for found in scans), np.zeros(problem.columns, np.int64))
-    return start, column.astype(np.int32), value, need, Columns(fixed, problem.lower, problem.upper, problem.goal, price)
+    return start, column, value, need, Columns(fixed, problem.lower, problem.upper, problem.goal, price)

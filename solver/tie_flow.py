@@ -14,6 +14,11 @@ from solver.compiled import compiled
 NOT_THERE = -1
 
 
+def no_flow(member: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """A flow from groups to columns to begin with, from which columns each group may choose."""
+    return np.where(member, np.int32(0), np.int32(NOT_THERE))
+
+
 @compiled
 def share(
     flow: NDArray[np.int32],
@@ -28,7 +33,7 @@ def share(
     """Share each group's picks between its columns so that every count is within its bounds.
 
     Args:
-        flow: ``(G, M)`` 0 where a group may choose a column, -1 elsewhere; set to its rows that take the column.
+        flow: ``(G, M)`` as ``no_flow`` makes it; set to each group's rows that take the column, -1 where it may not.
         size: ``(G,)`` rows of each group.
         need: ``(G,)`` picks of each of its rows.
         counts: ``(M,)`` rows outside the groups that take each column; the groups' are added.
@@ -44,9 +49,10 @@ def share(
     lack = np.empty(columns, np.int64)
     for column in range(columns):
         lack[column] = min(max(goal[column], lowest[column]), highest[column]) - counts[column]
+        counts[column] += lack[column]
     fill(flow, size, need, lack)
     for column in range(columns):
-        counts[column] = min(max(goal[column], lowest[column]), highest[column]) - lack[column]
+        counts[column] -= lack[column]
 
     cursor = np.zeros((columns, columns), np.int64)
     parent = np.empty(columns, np.int64)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.blocks import over_blocks
+from solver.compiled import whole_vectors
 from solver.problem import Problem
 from solver.rows import NEED_MASK, NEED_SHIFT, deal, lanes, scan_ties
-from solver.tie_flow import share
-
-VECTOR = 16
+from solver.tie_flow import no_flow, share
 
 MOST_PLACES = 1 << 18
 """Up to this many groups each has a place of its own in a table; beyond, they are hashed."""
@@ -132,7 +131,7 @@ def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approa
         ties: As found at them.
         approach: Whether to come as near the goal as the bounds allow, too.
     """
-    flow = np.where(ties.member, np.int32(0), np.int32(-1))
+    flow = no_flow(ties.member)
     lowest = np.where(price > 0, problem.upper, problem.lower)
     highest = np.where(price < 0, problem.lower, problem.upper)
     way, columns = share(flow, ties.size, ties.need, ties.fixed.copy(), lowest, highest, problem.goal, approach)
@@ -143,7 +142,7 @@ def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
     """Complete each tied row's choice. ``(N, max k)``, columns in order and -1 after a row's last; it is that of the ties."""
     stride = golden_strides(ties.size)
     hands = np.column_stack((stride, ties.size, ties.need)).astype(np.int32)
-    ends = np.full((len(stride), -(-problem.columns // VECTOR) * VECTOR), np.iinfo(np.int32).max, np.int32)
+    ends = np.full((len(stride), whole_vectors(problem.columns)), np.iinfo(np.int32).max, np.int32)
     np.cumsum(np.maximum(sharing.flow, 0), axis=1, out=ends[:, : problem.columns])
     seen = np.zeros(len(ties.size), np.int64)
     turns = {}

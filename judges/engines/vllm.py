@@ -206,9 +206,10 @@ def _make_searchable() -> None:
 
     It takes what has a ``__dict__`` for an object with attributes. llvmlite's library says yes to any name and gives a function.
     """
-    if "llvmlite.binding.ffi" not in sys.modules:
+    bindings = sys.modules.get("llvmlite.binding.ffi")
+    if bindings is None or not hasattr(bindings.lib, "__dict__"):
         return
-    kind = type(sys.modules["llvmlite.binding.ffi"].lib)
+    kind = type(bindings.lib)
     look_up = kind.__getattr__
 
     def without_special(library: Any, name: str) -> Any:
