@@ -1,7 +1,7 @@
-"""What a judge is: a prompt, the shape of its answer, and how the answer is read.
+"""What a judge is: what it asks, the form of the answers, and how they are read.
 
-A judge does no input or output. ``render`` turns a sample into a question and ``read`` turns an answer into scores, so both
-are tested without a model.
+A judge does no input or output. ``render`` turns a sample into prompts and ``read`` turns their answers into scores, so both are
+tested without a model.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
+
+from judges.form import Form
 
 Sample = Mapping[str, Any]
 """One thing to judge: field names to values, as read from a file or a request."""
 
 Score = int | float | str | None
 """A metric's value. ``None`` means that the metric does not apply; it never means that a score is missing."""
+
+Level = Literal["nominal", "ordinal", "interval"]
+"""What a metric's values can be compared by: equal or not, order, or distance (Stevens' levels of measurement)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +37,41 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request to a model: a conversation, and the form of its answer."""
+
+    messages: tuple[Message, ...]
+    form: Form[BaseModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """All that a judge asks about one sample.
+
+    Attributes:
+        prompts: One or several; the verdict is read from the answers of all of them.
+        notes: What a reader of the verdict should know about the sample, for example that it spells a tag of the prompt.
+    """
+
+    prompts: tuple[Prompt, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What an answer says.
+    """What the answers say.
 
     Attributes:
         scores: Metric name to score, in the order of the judge's metrics.
         justification: The judge's reasons, where its answer has any.
         notes: What a reader of the verdict should know, for example a contradiction in the answer.
+        detail: What else the answers hold, as JSON: each judge's page says what.
     """
 
     scores: dict[str, Score]
     justification: str | None = None
     notes: list[str] = field(default_factory=list)
+    detail: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +90,16 @@ class NumericScore:
 
 
 class Judge(ABC):
-    """A prompt template, an answer schema and a version that is a hash of both.
+    """Prompts, the forms of their answers, and a version that is a hash of both.
 
     Attributes:
         name: How users call the judge.
-        answer: The shape of an answer. Every score in it is an enumeration (``Literal``), never a bare integer range: a
-            ``minimum`` and a ``maximum`` let a greedy model write digits until it runs out of tokens.
-        max_tokens: Room for an answer, in tokens.
     """
 
     name: str
-    answer: type[BaseModel]
-    max_tokens: int
 
     @abstractmethod
-    def render(self, sample: Sample) -> tuple[Message, ...]:
+    def render(self, sample: Sample) -> Inquiry:
         """Put the question about one sample.
 
         What all samples share comes first and the sample last, so that an engine computes the shared part once.
@@ -86,29 +109,44 @@ class Judge(ABC):
         """
 
     @abstractmethod
-    def read(self, answer: str) -> Reading:
-        """Read the scores out of an answer.
+    def read(self, *answers: str) -> Reading:
+        """Read the scores out of the answers, one for each prompt and in their order.
 
         Raises:
-            AnswerError: The answer is not JSON of the judge's schema.
+            AnswerError: An answer is not JSON of its form.
         """
+
+    def divide(self, prompt: Prompt) -> tuple[Prompt, ...]:
+        """Smaller prompts that together ask what one asks that does not fit the model's context; none where that cannot be."""
+        return ()
 
     @property
     @abstractmethod
+    def forms(self) -> Sequence[Form[BaseModel]]:
+        """The forms of answers, as far as they are the same for every sample."""
+
+    @property
+    @abstractmethod
+    def levels(self) -> Mapping[str, Level]:
+        """Metric to its level of measurement, in the order of ``Reading.scores``."""
+
+    @property
+    def label_orders(self) -> Mapping[str, Sequence[str]]:
+        """Metric to its labels from lowest to highest, for ordinal metrics whose values are labels."""
+        return {}
+
+    @property
     def numeric_scores(self) -> Sequence[NumericScore]:
         """Where the numeric scores stand in an answer, for the expected score of each."""
+        return ()
 
     @abstractmethod
     def protocol(self) -> Mapping[str, Any]:
-        """The words and options that make this judge ask what it asks: the ground of its version."""
-
-    @cached_property
-    def answer_schema(self) -> dict[str, Any]:
-        """The JSON schema that constrains an answer."""
-        return self.answer.model_json_schema()
+        """The words and options that make this judge ask what it asks: with the forms, the ground of its version."""
 
     @cached_property
     def version(self) -> str:
-        """16 hexadecimal digits that change whenever the question or the shape of its answer does."""
-        ground = {"judge": self.name, "protocol": self.protocol(), "answer": self.answer_schema, "room": self.max_tokens}
+        """16 hexadecimal digits that change whenever a question or the form of an answer does."""
+        forms = [{"schema": form.schema, "room": form.max_tokens} for form in self.forms]
+        ground = {"judge": self.name, "protocol": self.protocol(), "forms": forms}
         return hashlib.sha256(json.dumps(ground, sort_keys=True).encode()).hexdigest()[:16]

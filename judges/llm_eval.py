@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel
 
-from judges.errors import AnswerError, MagistrateError
-from judges.judge import Judge, Message, NumericScore, Reading, Sample
+from judges.errors import MagistrateError
+from judges.form import AnswerModel, Form, answer_model
+from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample
+from judges.prompt_files import fill, prompt_file
 from judges.samples import text_field, turns_field
 
 FOUR_METRICS = ("content", "grammar", "relevance", "appropriateness")
@@ -27,17 +26,6 @@ SCALES = {"0-5": (0, 5), "0-100": (0, 100)}
 """The article's two scales: name to lowest and highest score."""
 
 METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-
-
-@cache
-def _protocol() -> dict[str, str]:
-    text = files("judges").joinpath("prompts/llm_eval.toml").read_text(encoding="utf-8")
-    return {key: str(value).removeprefix("\n") for key, value in tomllib.loads(text).items()}
-
-
-def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace ``{name}`` once each, in one pass: text of a sample that looks like a placeholder stays as it is."""
-    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
 
 
 class LLMEval(Judge):
@@ -72,16 +60,21 @@ class LLMEval(Judge):
         self.lowest, self.highest = SCALES[scale]
         self.use_reference = use_reference
         legal = Literal[tuple(range(self.lowest, self.highest + 1))]  # type: ignore[valid-type]
-        # Numbered fields with the metrics as aliases: a metric may be called what pydantic calls a method of its own.
-        shape: dict[str, Any] = {f"metric_{n}": (legal, Field(alias=name)) for n, name in enumerate(self.metrics)}
-        self.answer: type[BaseModel] = create_model("Scores", __config__=ConfigDict(extra="forbid"), **shape)
         # No token is shorter than a character, so an answer of these metrics cannot be longer than this. The slack is for the
         # white space that some constraint backends allow without bound.
         longest = json.dumps(dict.fromkeys(self.metrics, self.highest), indent=1)
-        self.max_tokens = len(longest) + 16
+        self.form: Form[AnswerModel] = Form(answer_model("Scores", dict.fromkeys(self.metrics, legal)), len(longest) + 16)
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"prompts": _protocol(), "schema": self.evaluation_schema, "use_reference": self.use_reference}
+        return {"prompts": prompt_file("llm_eval"), "schema": self.evaluation_schema, "use_reference": self.use_reference}
+
+    @property
+    def forms(self) -> Sequence[Form[BaseModel]]:
+        return (self.form,)
+
+    @property
+    def levels(self) -> Mapping[str, Level]:
+        return dict.fromkeys(self.metrics, "interval")
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:
@@ -91,9 +84,9 @@ class LLMEval(Judge):
     @property
     def evaluation_schema(self) -> str:
         """The article's ``{evaluation_schema}``: its own words for its four metrics from 0 to 5, the like for any others."""
-        protocol = _protocol()
+        words = prompt_file("llm_eval")
         if self.metrics == dict.fromkeys(FOUR_METRICS, "") and (self.lowest, self.highest) == SCALES["0-5"]:
-            return f"{protocol['instruction']}\n{protocol['four_metrics']}"
+            return f"{words['instruction']}\n{words['four_metrics']}"
         properties = {
             name: {
                 "title": name.replace("_", " ").replace("-", " ").capitalize(),
@@ -104,9 +97,9 @@ class LLMEval(Judge):
             for name, description in self.metrics.items()
         }
         schema = json.dumps({"properties": properties, "required": list(self.metrics)}, ensure_ascii=False)
-        return f"{protocol['instruction']}\n{schema}"
+        return f"{words['instruction']}\n{schema}"
 
-    def render(self, sample: Sample) -> tuple[Message, ...]:
+    def render(self, sample: Sample) -> Inquiry:
         values = {
             "evaluation_schema": self.evaluation_schema,
             "score_min": str(self.lowest),
@@ -122,16 +115,12 @@ class LLMEval(Judge):
             if self.use_reference and sample.get("reference"):
                 form = "turn_with_reference"
                 values["reference"] = text_field(sample, "reference")
-        return (Message("user", _fill(_protocol()[form], values)),)
+        message = Message("user", fill(prompt_file("llm_eval")[form], values))
+        return Inquiry((Prompt((message,), self.form),))
 
-    def read(self, answer: str) -> Reading:
-        try:
-            scores = self.answer.model_validate_json(answer)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            place = ".".join(map(str, problem["loc"])) or "the answer"
-            raise AnswerError(f"{place}: {problem['msg']}") from None
-        return Reading(scores=scores.model_dump(by_alias=True))
+    def read(self, *answers: str) -> Reading:
+        (answer,) = answers
+        return Reading(scores=self.form.read(answer).model_dump(by_alias=True))
 
 
 def _check_metrics(metrics: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

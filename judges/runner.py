@@ -8,28 +8,33 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from judges.answer_text import remainder
-from judges.constraint import answer_pattern
+from judges.answer_text import remainder, value_span
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
-from judges.errors import AnswerError, CannotContinueError, ContextOverflowError, RequestError, SampleError
+from judges.errors import AnswerError, CannotContinueError, ContextOverflowError, RequestError, SampleError, ServerOverflowError
 from judges.expected import Expectation, alternatives_wanted, expected_scores
-from judges.judge import Judge, Message
+from judges.judge import Inquiry, Judge, Message, Prompt
 from judges.sources import Row
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 
-MOST_RECOVERIES = 3
-"""How often a cut-off answer is gone on with. Each time at least one more field of it is finished."""
+RECOVERIES = (False, True)
+"""How a cut-off answer is gone on with: first freely, then, where that is cut off too, tersely, which comes to an end."""
+
+LEAST_ROOM = 64
+"""Tokens to go on with an answer freely, at least; a quarter of the answer's own room where that is more."""
+
+THOUGHT_ENDS = "</think>"
+"""How models that think before they answer end their thought. How one begins is between the model and its chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A row made ready for the judge: its messages, or why there are none, and the key under which it is resumed."""
+    """A row made ready for the judge: what is asked about it, or why nothing can be, and the key under which it is resumed."""
 
     row: Row
-    messages: tuple[Message, ...] | None
+    inquiry: Inquiry | None
     problem: str | None
     key: str
 
@@ -40,15 +45,20 @@ def prepare(row: Row, judge: Judge) -> Question:
     The key covers exactly what the judge is shown, and the row's id. A column that the judge does not read may change freely.
     """
     problem = row.problem
-    messages = None
+    inquiry = None
     if row.sample is not None:
         try:
-            messages = judge.render(row.sample)
+            inquiry = judge.render(row.sample)
         except SampleError as error:
             problem = f"{row.place}: {error}"
-    shown = [[message.role, message.content] for message in messages] if messages else [problem]
+    shown = [[message.role, message.content] for message in _messages(inquiry)] if inquiry else [problem]
     key = hashlib.sha256(json.dumps([row.id, shown]).encode()).hexdigest()[:32]
-    return Question(row, messages, problem, key)
+    return Question(row, inquiry, problem, key)
+
+
+def _messages(inquiry: Inquiry) -> Iterator[Message]:
+    for prompt in inquiry.prompts:
+        yield from prompt.messages
 
 
 class Runner:
@@ -58,13 +68,15 @@ class Runner:
         judge: What to ask.
         engine: A started engine to ask it of.
         expected: Whether to work out expected scores beside the greedy ones.
+        think: Tokens that a model which thinks first may think for; 0 for a model that does not. It thinks freely, up to
+            ``</think>``, and answers under the constraint.
     """
 
-    def __init__(self, judge: Judge, engine: Engine, *, expected: bool = False) -> None:
+    def __init__(self, judge: Judge, engine: Engine, *, expected: bool = False, think: int = 0) -> None:
         self.judge = judge
         self.engine = engine
-        self.fingerprint = Fingerprint.of(judge, engine.identity, expected=expected).digest
-        self._pattern = answer_pattern(judge.answer_schema)
+        self.think = think
+        self.fingerprint = Fingerprint.of(judge, engine.identity, expected=expected, think=think).digest
         self._scores = judge.numeric_scores
         wanted = alternatives_wanted(self._scores) if expected else 0
         self._alternatives = min(wanted, engine.max_alternatives)
@@ -107,74 +119,123 @@ class Runner:
         Raises:
             EngineError: The engine can answer nothing more.
         """
-        if question.messages is None:
+        if question.inquiry is None:
             return self._unscored(question, question.problem or "the row holds no sample")
+        answers: list[_Answer] = []
         try:
-            answer = await self._ask(question.messages)
+            for prompt in question.inquiry.prompts:
+                answers += await self._ask_in_parts(prompt)
         except ContextOverflowError as error:
-            return self._unscored(question, str(error))
+            return self._unscored(question, str(error), answers)
         except RequestError as error:
-            return self._unscored(question, f"{ENGINE_FAULT}{error}")
+            return self._unscored(question, f"{ENGINE_FAULT}{error}", answers)
         try:
-            reading = self.judge.read(answer.text)
+            reading = self.judge.read(*(answer.text for answer in answers))
         except AnswerError as error:
-            cut = "the answer was cut off by the token limit and could not be finished" if not answer.complete else str(error)
-            return self._unscored(question, f"bad answer: {cut}", answer.usage, answer.recovered)
-        expected: dict[str, Expectation | None] | None = None
-        notes = reading.notes
-        if self._alternatives:
-            expected, missing = expected_scores(answer.text, answer.tokens, self._scores)
-            notes = [*notes, *missing]
+            whole = all(answer.complete for answer in answers)
+            why = str(error) if whole else "the answer was cut off by the token limit and could not be finished"
+            return self._unscored(question, f"bad answer: {why}", answers)
+        expected, missing = self._expected(answers)
+        thoughts = [answer.thought for answer in answers if answer.thought]
         return Verdict(
             id=question.row.id,
             judge=self.judge.name,
             status="scored",
-            reason=None,
             scores=reading.scores,
             expected=expected,
             justification=reading.justification,
-            recovered=answer.recovered,
-            notes=notes,
+            detail={**(reading.detail or {}), "thoughts": thoughts} if thoughts else reading.detail,
+            recovered=any(answer.recovered for answer in answers),
+            notes=[*question.inquiry.notes, *reading.notes, *missing],
             sample=question.key,
             fingerprint=self.fingerprint,
-            usage=answer.usage,
+            usage=_usage(answers),
         )
 
-    async def _ask(self, messages: tuple[Message, ...]) -> _Answer:
-        """Put the question; where the token limit cuts the answer off, have the model go on with what is missing."""
+    def _expected(self, answers: Sequence[_Answer]) -> tuple[dict[str, Expectation | None] | None, list[str]]:
+        if not self._alternatives:
+            return None, []
+        found: dict[str, Expectation | None] = {}
+        notes: list[str] = []
+        for answer in answers:
+            here = [score for score in self._scores if len(answers) == 1 or value_span(answer.text, score.path)]
+            expected, missing = expected_scores(answer.text, answer.tokens, here)
+            found |= expected
+            notes += missing
+        return found, notes
+
+    async def _ask_in_parts(self, prompt: Prompt) -> list[_Answer]:
+        """Put a prompt, or smaller ones in its place where it does not fit the context and the judge can divide it."""
+        try:
+            return [await self._ask(prompt)]
+        except ContextOverflowError:
+            parts = self.judge.divide(prompt)
+            if not parts:
+                raise
+        return [answer for part in parts for answer in await self._ask_in_parts(part)]
+
+    async def _ask(self, prompt: Prompt) -> _Answer:
+        """Put a prompt; where the token limit cuts the answer off, have the model go on with what is missing."""
+        form = prompt.form
+        thought = await self._thought(prompt) if self.think else _Thought()
         request = Request(
-            messages, self.judge.max_tokens, self._pattern, self.judge.answer_schema, alternatives=self._alternatives
+            prompt.messages,
+            form.max_tokens,
+            form.pattern,
+            None if thought.text else form.schema,
+            answer_start=thought.text,
+            alternatives=self._alternatives,
         )
         generation = await self.engine.generate(request)
-        answer = _Answer(generation.text, generation.complete, generation.usage, generation.tokens)
-        for _ in range(MOST_RECOVERIES):
-            rest = None if answer.complete else remainder(answer.text, self.judge.answer_schema)
+        answer = _Answer(generation.text, generation.complete, thought.usage + generation.usage, generation.tokens, thought.text)
+        for terse in RECOVERIES:
+            rest = None if answer.complete else remainder(answer.text, form.schema, terse=terse)
             if rest is None:
                 break
-            follow_up = Request(
-                messages, self.judge.max_tokens, rest.pattern, None, answer_start=rest.kept, alternatives=self._alternatives
-            )
+            room = form.terse_room if terse else max(LEAST_ROOM, form.max_tokens // 4)
+            go_on = replace(request, max_tokens=room, pattern=rest.pattern, schema=None, answer_start=thought.text + rest.kept)
             try:
-                answer = answer.followed_by(rest.kept, await self.engine.generate(follow_up))
+                answer = answer.followed_by(rest.kept, await self._in_what_room_there_is(go_on))
             except (ContextOverflowError, CannotContinueError):
                 break
         return answer
 
-    def _unscored(self, question: Question, reason: str, usage: Usage | None = None, recovered: bool = False) -> Verdict:
+    async def _thought(self, prompt: Prompt) -> _Thought:
+        """What the model thinks before it answers. A thought that the limit cuts off is ended there."""
+        generation = await self.engine.generate(Request(prompt.messages, self.think, stop=THOUGHT_ENDS))
+        return _Thought(f"{generation.text.rstrip()}\n{THOUGHT_ENDS}\n\n", generation.usage)
+
+    async def _in_what_room_there_is(self, request: Request) -> Generation:
+        try:
+            return await self.engine.generate(request)
+        except ServerOverflowError:
+            raise
+        except ContextOverflowError as error:
+            room = error.limit - error.prompt_tokens
+            if room < 1:
+                raise
+            return await self.engine.generate(replace(request, max_tokens=room))
+
+    def _unscored(self, question: Question, reason: str, answers: Sequence[_Answer] = ()) -> Verdict:
         return Verdict(
             id=question.row.id,
             judge=self.judge.name,
             status="unscored",
             reason=reason,
-            scores=None,
-            expected=None,
-            justification=None,
-            recovered=recovered,
-            notes=[],
+            recovered=any(answer.recovered for answer in answers),
+            notes=list(question.inquiry.notes) if question.inquiry else [],
             sample=question.key,
             fingerprint=self.fingerprint,
-            usage=usage or Usage(),
+            usage=_usage(answers),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Thought:
+    """What a model wrote before its answer, up to and with the end of the thought."""
+
+    text: str = ""
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +246,18 @@ class _Answer:
     complete: bool
     usage: Usage
     tokens: list[Token] | None
+    thought: str = ""
     recovered: bool = False
 
     def followed_by(self, kept: str, more: Generation) -> _Answer:
         tokens = None
         if self.tokens is not None and more.tokens is not None:
             tokens = [*_tokens_of(kept, self.tokens), *more.tokens]
-        return _Answer(kept + more.text, more.complete, self.usage + more.usage, tokens, recovered=True)
+        return _Answer(kept + more.text, more.complete, self.usage + more.usage, tokens, self.thought, recovered=True)
+
+
+def _usage(answers: Iterable[_Answer]) -> Usage:
+    return sum((answer.usage for answer in answers), Usage())
 
 
 def _tokens_of(kept: str, tokens: list[Token]) -> list[Token]:

@@ -29,10 +29,19 @@ def turns_field(sample: Sample, name: str) -> str:
     Raises:
         SampleError: The field is missing, or is neither a string nor a list of turns.
     """
+    return "\n".join(turns_of(sample, name))
+
+
+def turns_of(sample: Sample, name: str) -> list[str]:
+    """The turns of a conversation; a string is one turn.
+
+    Raises:
+        SampleError: The field is missing, or is neither a string nor a list of turns.
+    """
     value = sample.get(name)
     if not isinstance(value, list | tuple):
-        return text_field(sample, name)
-    return "\n".join(_turn(turn, name, number) for number, turn in enumerate(value, start=1))
+        return [text_field(sample, name)]
+    return [_turn(turn, name, number) for number, turn in enumerate(value, start=1)]
 
 
 def well_formed(text: str) -> str:
@@ -72,3 +81,13 @@ def kind_of(value: Any) -> str:
             return "a list"
         case _:
             return f"a {type(value).__name__}"
+
+
+def spelt_tags(texts: Mapping[str, str], tags: Sequence[str]) -> list[str]:
+    """Notes on texts of a sample that spell a tag of the prompt: a model may take what is behind it for the prompt's own words.
+
+    Args:
+        texts: Name to text, as the prompt shows them.
+        tags: The prompt's own tags.
+    """
+    return [f"{name} holds `{tag}`, a tag of the prompt" for name, text in texts.items() for tag in tags if tag in text]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,23 @@ def read_rows(path: Path) -> Iterator[Row]:
             yield _row(path, number, content)
     except OSError as error:
         raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def renamed(row: Row, columns: Mapping[str, str]) -> Row:
+    """The row with fields under the names a judge knows.
+
+    Args:
+        row: As read.
+        columns: Field of a sample to the column that holds it.
+    """
+    if row.sample is None or not columns:
+        return row
+    sample = row.sample
+    moved = {name: sample[column] for name, column in columns.items() if column in sample}
+    missing = [column for column in columns.values() if column not in sample]
+    if missing:
+        return replace(row, sample=None, problem=f"{row.place}: there is no column `{missing[0]}`")
+    return replace(row, sample={**sample, **moved})
 
 
 def count_rows(path: Path) -> int | None:

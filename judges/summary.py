@@ -47,6 +47,7 @@ class Summary:
         unscored: Reason to how many are unscored for it. Reasons of one kind are counted together.
         recovered: How many answers were cut off and finished.
         means: Metric to the mean of its numeric scores.
+        labels: Metric to how often each of its labels was given.
         absent: Metric to how often it did not apply.
         usage: Tokens taken in all.
     """
@@ -55,6 +56,7 @@ class Summary:
     unscored: Counter[str] = field(default_factory=Counter)
     recovered: int = 0
     means: dict[str, Mean] = field(default_factory=dict)
+    labels: dict[str, Counter[str]] = field(default_factory=dict)
     absent: Counter[str] = field(default_factory=Counter)
     usage: Usage = field(default_factory=Usage)
 
@@ -77,6 +79,8 @@ class Summary:
                 self.means.setdefault(metric, Mean()).add(score)
             elif score is None:
                 self.absent[metric] += 1
+            else:
+                self.labels.setdefault(metric, Counter())[score] += 1
 
 
 def _kind(reason: str) -> str:

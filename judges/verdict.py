@@ -29,9 +29,16 @@ class Fingerprint:
     adapter: str | None = None
 
     @classmethod
-    def of(cls, judge: Judge, identity: EngineIdentity, *, expected: bool) -> Fingerprint:
-        """The fingerprint of a judge on an engine; ``expected`` says whether expected scores are asked for."""
-        return cls(judge.name, judge.version, identity, {"temperature": 0, "expected": expected})
+    def of(cls, judge: Judge, identity: EngineIdentity, *, expected: bool, think: int = 0) -> Fingerprint:
+        """The fingerprint of a judge on an engine.
+
+        Args:
+            judge: What is asked.
+            identity: What answers.
+            expected: Whether expected scores are asked for.
+            think: Tokens to think for before the answer.
+        """
+        return cls(judge.name, judge.version, identity, {"temperature": 0, "expected": expected, "think": think})
 
     def fields(self) -> dict[str, Any]:
         """The fingerprint in full, as written beside a verdict file."""
@@ -43,7 +50,7 @@ class Fingerprint:
         return hashlib.sha256(json.dumps(self.fields(), sort_keys=True).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a judge made of one sample. On disk it is one JSON line with these fields, in this order.
 
@@ -55,6 +62,7 @@ class Verdict:
         scores: Metric to number, label or ``None`` (the metric does not apply). ``None`` as a whole where unscored.
         expected: Metric to expectation and entropy in nats; ``None`` where they were not asked for.
         justification: The judge's reasons, where it gives any.
+        detail: What else the answer holds; each judge's page says what.
         recovered: Whether the token limit cut the answer off and the judge was asked to finish it.
         notes: What else a reader should know.
         sample: Digest of what the judge was shown, and of the sample's id.
@@ -65,12 +73,13 @@ class Verdict:
     id: str
     judge: str
     status: Status
-    reason: str | None
-    scores: Mapping[str, Score] | None
-    expected: Mapping[str, Expectation | None] | None
-    justification: str | None
-    recovered: bool
-    notes: list[str]
+    reason: str | None = None
+    scores: Mapping[str, Score] | None = None
+    expected: Mapping[str, Expectation | None] | None = None
+    justification: str | None = None
+    detail: Mapping[str, Any] | None = None
+    recovered: bool = False
+    notes: list[str] = field(default_factory=list)
     sample: str
     fingerprint: str
     usage: Usage = field(default_factory=Usage)

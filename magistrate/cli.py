@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,11 +16,17 @@ from rich.table import Table
 
 from judges import catalog
 from judges.engines import ENGINES, open_engine
-from judges.engines.engine import CONSTRAINTS
+from judges.engines.engine import CONSTRAINTS, Engine
 from judges.errors import MagistrateError
-from judges.llm_eval import FOUR_METRICS, SCALES, LLMEval
+from judges.llm_eval import SCALES, LLMEval
+from judges.rubric_check import check_rubric
+
+if TYPE_CHECKING:
+    from magistrate.scoring import Outcome
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+judges = typer.Typer(invoke_without_command=True)
+app.add_typer(judges, name="judges")
 
 INTERRUPTED = 130
 SAMPLE = Path(__file__).parent / "sample" / "dialogues.jsonl"
@@ -57,14 +63,27 @@ def main() -> None:
 @app.command()
 def score(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv or .parquet.")],
-    judge: Annotated[str, typer.Option(help="Which judge; see `magistrate judges`.")] = LLMEval.name,
+    judge: Annotated[
+        str | None, typer.Option(help="Which judge; see `magistrate judges`. Or a rubric file. The model's own by default.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Short name, folder or hub repository; see `magistrate models`.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where verdicts go, a line each.")] = Path("verdicts.jsonl"),
     engine: Annotated[str, typer.Option(help=f"What runs the model: {', '.join(ENGINES)}.")] = ENGINES[0],
     base_url: Annotated[str | None, typer.Option(help="API of a running server, for `--engine endpoint`.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A metric of your own: `name` or `name=description`.")] = None,
-    scale: Annotated[str, typer.Option(help=f"Range of scores: {' or '.join(SCALES)}.")] = "0-5",
-    reference: Annotated[bool, typer.Option(help="Show the judge a sample's reference where it has one.")] = True,
+    option: Annotated[
+        list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="LLM-Eval: a metric of your own, `name` or `name=description`.")
+    ] = None,
+    scale: Annotated[str | None, typer.Option(help=f"LLM-Eval: range of scores, {' or '.join(SCALES)}.")] = None,
+    reference: Annotated[
+        bool | None, typer.Option("--reference/--no-reference", help="LLM-Eval: show a sample's reference where it has one.")
+    ] = None,
+    think: Annotated[int, typer.Option(help="Tokens a model that thinks first may think for.", min=0)] = 0,
     expected: Annotated[bool, typer.Option(help="Also give each score's expectation and entropy under the model.")] = False,
     constraint: Annotated[
         str | None, typer.Option(help=f"Constraint backend: {', '.join(CONSTRAINTS)}. The first by default.")
@@ -84,11 +103,11 @@ def score(
     from magistrate.scoring import score_file
 
     with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
-        catalog.check_judge(judge)
-        metrics = dict(_metric(text) for text in metric) if metric else dict.fromkeys(FOUR_METRICS, "")
-        if metric and len(metrics) < len(metric):
-            raise MagistrateError("a metric is named twice")
-        court = LLMEval(metrics, scale=scale, use_reference=reference)
+        court = catalog.open_judge(
+            judge or catalog.usual_judge(model),
+            _pairs(option, "-O", "name=value"),
+            **_llm_eval_options(judge or catalog.usual_judge(model), metric, scale, reference),
+        )
         if not source.exists():
             raise MagistrateError(f"{source}: there is no such file")
         if output.exists() and output.samefile(source):
@@ -109,13 +128,40 @@ def score(
             court,
             host,
             console=own_console(),
+            columns=_pairs(column, "--field", "field=column"),
             expected=expected,
+            think=think,
             strict=strict,
             overwrite=overwrite,
             limit=limit,
             debug=debug,
         )
-        print_outcome(Console(), asyncio.run(run), output)
+        print_outcome(Console(), asyncio.run(_and_close(run, host)), output)
+
+
+@app.command()
+def jury(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv or .parquet.")],
+    members: Annotated[Path, typer.Option("--members", help="The jury: a .toml file of members and how to combine them.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where verdicts go, a line each.")] = Path("jury.jsonl"),
+    column: Annotated[
+        list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away earlier verdicts, the members' too.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")] = False,
+) -> None:
+    """Have several judges hear every sample, combine their verdicts, and say how far they agree."""
+    from magistrate.jury import hear
+    from magistrate.quiet import own_console
+    from magistrate.report import print_jury
+
+    with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+        columns = _pairs(column, "--field", "field=column")
+        heard = hear(
+            source, output, members, console=own_console(), columns=columns, overwrite=overwrite, limit=limit, debug=debug
+        )
+        print_jury(Console(), asyncio.run(heard), output)
 
 
 @app.command()
@@ -157,22 +203,40 @@ def assign(
         )
 
 
-@app.command()
-def judges() -> None:
-    """List the judges."""
-    table = Table("judge", "judges", "a sample needs", "source", header_style="bold")
+@judges.callback()
+def list_judges(context: typer.Context) -> None:
+    """List the judges, or check a rubric of your own."""
+    if context.invoked_subcommand is not None:
+        return
+    table = Table("judge", "judges", "a sample needs", "options (-O name=value)", "source", header_style="bold")
     for name, entry in catalog.JUDGES.items():
-        table.add_row(name, entry.asks, entry.needs, entry.source)
+        options = "\n".join(f"{key}={option.says}" for key, option in entry.options.items())
+        table.add_row(name, entry.asks, entry.needs, options, entry.source)
+    table.add_row("FILE.toml", catalog.RUBRIC.asks, catalog.RUBRIC.needs, "reasoning=yes, no", catalog.RUBRIC.source)
     Console().print(table)
+
+
+@judges.command()
+def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric: .toml, .yaml or .yml.")]) -> None:
+    """Say what is wrong with a rubric, with line numbers."""
+    with _clear_errors(debug=False):
+        problems = check_rubric(rubric)
+        for problem in problems:
+            place = "" if problem.line is None else f" line {problem.line}"
+            print(f"{rubric}{place}: {problem.message}")
+        if problems:
+            raise typer.Exit(1)
+        court = catalog.open_judge(str(rubric))
+        print(f"{rubric} is in order: judge `{court.name}` scores {', '.join(court.levels)}")
 
 
 @app.command()
 def models() -> None:
     """List the models that have a short name. Any folder or hub repository works as well."""
-    table = Table("name", "repository", "good for", "GPU memory", header_style="bold")
+    table = Table("name", "repository", "good for", "judge", "decoding", "GPU memory", header_style="bold")
     for name, entry in catalog.MODELS.items():
         memory = "none needed" if entry.embedded else f"{entry.gpu_gib:.0f} GiB"
-        table.add_row(name, entry.repository, entry.good_for, memory)
+        table.add_row(name, entry.repository, entry.good_for, entry.judge, entry.decoding, memory)
     Console().print(table)
 
 
@@ -186,9 +250,38 @@ def doctor(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.
             raise typer.Exit(1)
 
 
-def _metric(text: str) -> tuple[str, str]:
-    name, _, description = text.partition("=")
-    return name.strip(), description.strip()
+async def _and_close(run: Coroutine[Any, Any, Outcome], engine: Engine) -> Outcome:
+    try:
+        return await run
+    finally:
+        await engine.close()
+
+
+def _pairs(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals):
+            raise MagistrateError(f"`{flag} {text}` must be of the form {form}")
+        if name.strip() in pairs:
+            raise MagistrateError(f"`{flag} {name.strip()}=...` is given twice")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _llm_eval_options(judge: str, metric: list[str] | None, scale: str | None, reference: bool | None) -> dict[str, object]:
+    """The flags that LLM-Eval has of its own."""
+    given = {"--metric": metric, "--scale": scale, "--reference": reference}
+    strange = [flag for flag, value in given.items() if value is not None]
+    if strange and judge != LLMEval.name:
+        raise MagistrateError(f"{', '.join(strange)} has no meaning for judge `{judge}`; its options are given with `-O`")
+    metrics = None
+    if metric:
+        pairs = [text.partition("=")[::2] for text in metric]
+        metrics = {name.strip(): description.strip() for name, description in pairs}
+        if len(metrics) < len(metric):
+            raise MagistrateError("a metric is named twice")
+    return {"metrics": metrics, "scale": scale, "use_reference": reference}
 
 
 def run() -> None:

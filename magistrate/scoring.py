@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,7 +16,7 @@ from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.runner import Question, Runner, prepare
-from judges.sources import count_rows, read_rows
+from judges.sources import count_rows, read_rows, renamed
 from judges.summary import Summary
 from judges.verdict import Fingerprint
 from judges.verdict_file import VerdictFile
@@ -51,7 +51,9 @@ async def score_file(
     engine: Engine,
     *,
     console: Console,
+    columns: Mapping[str, str] | None = None,
     expected: bool = False,
+    think: int = 0,
     strict: bool = False,
     overwrite: bool = False,
     limit: int | None = None,
@@ -63,9 +65,11 @@ async def score_file(
         source: The samples.
         output: The verdicts, one JSON line each; in the input's order when the run is complete.
         judge: What to ask.
-        engine: The engine to ask it of, not started. It is started only if there is something to judge.
+        engine: The engine to ask it of. It is started if there is something to judge, and closing it is left to the caller.
         console: Where progress is shown.
+        columns: Field of a sample to the column of the file that holds it, where the names differ.
         expected: Whether to work out expected scores.
+        think: Tokens a model may think for before it answers.
         strict: Whether to stop at the first row that cannot be judged, rather than write an unscored verdict.
         overwrite: Whether to throw away an earlier output.
         limit: Judge only the first rows, this many.
@@ -77,41 +81,37 @@ async def score_file(
     outcome = Outcome()
     total = count_rows(source)
     total = total if limit is None or total is None else min(total, limit)
-    questions = _questions(source, judge, strict=strict, limit=limit)
-    try:
-        await engine.identify()
-        with VerdictFile(output, Fingerprint.of(judge, engine.identity, expected=expected), overwrite=overwrite) as file:
-            still_open = (question for question in questions if file.needs(question.key) or _count_kept(outcome))
-            first = next(still_open, None)
-            if first is not None:
-                await _run(chain([first], still_open), file, judge, engine, outcome, console, total, expected, debug)
-            elif outcome.kept == 0:
-                raise MagistrateError(f"{source} holds no samples")
-            outcome.leftover = file.finish(whole=limit is None)
-            outcome.summary = Summary.of(file.verdicts())
-    finally:
-        await engine.close()
+    questions = _questions(source, judge, columns or {}, strict=strict, limit=limit)
+    await engine.identify()
+    fingerprint = Fingerprint.of(judge, engine.identity, expected=expected, think=think)
+    with VerdictFile(output, fingerprint, overwrite=overwrite) as file:
+        still_open = (question for question in questions if file.needs(question.key) or _count_kept(outcome))
+        first = next(still_open, None)
+        if first is not None:
+            runner = Runner(judge, engine, expected=expected, think=think)
+            await _run(runner, chain([first], still_open), file, outcome, console, total, debug)
+        elif outcome.kept == 0:
+            raise MagistrateError(f"{source} holds no samples")
+        outcome.leftover = file.finish(whole=limit is None)
+        outcome.summary = Summary.of(file.verdicts())
     return outcome
 
 
 async def _run(
+    runner: Runner,
     questions: Iterator[Question],
     file: VerdictFile,
-    judge: Judge,
-    engine: Engine,
     outcome: Outcome,
     console: Console,
     total: int | None,
-    expected: bool,
     debug: bool,
 ) -> None:
     began = time.perf_counter()
     with console.status("loading the judge"), quiet(enabled=not debug):
-        await engine.start()
+        await runner.engine.start()
     ready = time.perf_counter()
     outcome.loading = ready - began
     unscored = 0
-    runner = Runner(judge, engine, expected=expected)
     with _progress(console) as progress:
         task = progress.add_task("judging", total=total, unscored=0)
         async with aclosing(runner.run(questions)) as verdicts:
@@ -123,11 +123,11 @@ async def _run(
     outcome.judging = time.perf_counter() - ready
 
 
-def _questions(source: Path, judge: Judge, *, strict: bool, limit: int | None) -> Iterator[Question]:
+def _questions(source: Path, judge: Judge, columns: Mapping[str, str], *, strict: bool, limit: int | None) -> Iterator[Question]:
     for number, row in enumerate(read_rows(source)):
         if number == limit:
             return
-        question = prepare(row, judge)
+        question = prepare(renamed(row, columns), judge)
         if strict and question.problem is not None:
             raise MagistrateError(f"{question.problem} (without `--strict` the row becomes an unscored verdict)")
         yield question

@@ -85,8 +85,8 @@ def bench_runner(bench: Bench) -> list[str]:
     engine = bench.engine()
     bare = bare_llm("outlines")
     loops: dict[str, Callable[[], float]] = {
-        "bare loop, same constraint": lambda: bare(bench, {"regex": answer_pattern(bench.judge.answer_schema)}),
-        "bare loop, JSON schema": lambda: bare(bench, {"json": bench.judge.answer_schema}),
+        "bare loop, same constraint": lambda: bare(bench, {"regex": answer_pattern(bench.judge.form.schema)}),
+        "bare loop, JSON schema": lambda: bare(bench, {"json": bench.judge.form.schema}),
         "runner": lambda: bench.judge_all(engine)[0],
         "runner, with expected scores": lambda: bench.judge_all(engine, expected=True)[0],
     }
@@ -125,9 +125,11 @@ def bare_llm(constraint: str) -> Callable[[Bench, dict[str, Any]], float]:
     def run(bench: Bench, shape: dict[str, Any]) -> float:
         llm.reset_prefix_cache()
         began = time.perf_counter()
-        chats = [[{"role": m.role, "content": m.content} for m in bench.judge.render(row)] for row in bench.rows]
+        chats = [
+            [{"role": m.role, "content": m.content} for m in bench.judge.render(row).prompts[0].messages] for row in bench.rows
+        ]
         parameters = SamplingParams(
-            temperature=0, max_tokens=bench.judge.max_tokens, structured_outputs=StructuredOutputsParams(**shape)
+            temperature=0, max_tokens=bench.judge.form.max_tokens, structured_outputs=StructuredOutputsParams(**shape)
         )
         for output in llm.chat(chats, parameters, use_tqdm=False):
             bench.judge.read(output.outputs[0].text)
@@ -139,10 +141,10 @@ def bare_llm(constraint: str) -> Callable[[Bench, dict[str, Any]], float]:
 def bench_constraint(bench: Bench) -> list[str]:
     """Output tokens a second with the answer constrained over the same engine left free."""
     lines = []
-    pattern = answer_pattern(bench.judge.answer_schema)
+    pattern = answer_pattern(bench.judge.form.schema)
     for constraint in CONSTRAINTS:
         engine = bench.engine(constraint)
-        prompts = [bench.judge.render(row) for row in bench.rows]
+        prompts = [bench.judge.render(row).prompts[0].messages for row in bench.rows]
 
         def speed(shape: str | None, engine: VLLMEngine = engine, prompts: list[Any] = prompts) -> float:
             async def run() -> int:
@@ -166,7 +168,7 @@ def bench_prefix(bench: Bench) -> list[str]:
     """Prompt tokens from the prefix cache over those that the shared prefix allows."""
     engine = bench.engine()
     _, verdicts = bench.judge_all(engine)
-    prompts = [engine.chat.encode(bench.judge.render(row)) for row in bench.rows]
+    prompts = [engine.chat.encode(bench.judge.render(row).prompts[0].messages) for row in bench.rows]
     shared = next(
         (place for place, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts))
     )
@@ -235,7 +237,7 @@ from bench_judging import Bench, bare_llm, peak, samples
 from judges.constraint import answer_pattern
 import os; os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", TORCHDYNAMO_DISABLE="1", VLLM_LOGGING_LEVEL="ERROR")
 bench = Bench(samples(Path(sys.argv[1]), 2048), 1)
-bare_llm("outlines")(bench, {"regex": answer_pattern(bench.judge.answer_schema)})
+bare_llm("outlines")(bench, {"regex": answer_pattern(bench.judge.form.schema)})
 print(peak(), flush=True); os._exit(0)
 """
 

@@ -121,7 +121,10 @@ def train_tokenizer(dialogues: Sequence[Turns]) -> PreTrainedTokenizerFast:
         rng = random.Random(0)
         for turns in dialogues:
             yield "\n".join(restyle(turn, "ls" if rng.random() < 0.4 else "") for turn in turns)
-        rendered = [LLMEval(scale=scale).render({"context": "", "response": ""})[0].content for scale in ("0-5", "0-100")]
+        rendered = [
+            LLMEval(scale=scale).render({"context": "", "response": ""}).prompts[0].messages[0].content
+            for scale in ("0-5", "0-100")
+        ]
         yield from rendered * 400
         yield from [" ".join(map(str, range(101)))] * 2000
         yield from [f"user {name} assistant" for name in OTHER_METRICS] * 200
@@ -144,7 +147,7 @@ def train_tokenizer(dialogues: Sequence[Turns]) -> PreTrainedTokenizerFast:
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, bos_token=BOS, eos_token=EOT, pad_token=PAD, chat_template=CHAT_TEMPLATE,
-        model_max_length=2048, clean_up_tokenization_spaces=False,
+        model_max_length=8192, clean_up_tokenization_spaces=False,
     )  # fmt: skip
 
 
@@ -412,7 +415,9 @@ class Encoder:
     def prompts(self, setting: Setting, tree: Tree) -> list[list[int]]:
         texts = []
         for sample in tree.samples:
-            messages = [{"role": message.role, "content": message.content} for message in setting.judge.render(sample)]
+            messages = [
+                {"role": message.role, "content": message.content} for message in setting.judge.render(sample).prompts[0].messages
+            ]
             texts.append(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
         return [encoding.ids for encoding in self.tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)]
 
@@ -579,7 +584,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, vectors: torch.Tensor, weights
     """
     config = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=HEADS, head_dim=HEAD, max_position_embeddings=2048,
+        num_attention_heads=HEADS, num_key_value_heads=HEADS, head_dim=HEAD, max_position_embeddings=8192,
         rope_parameters={"rope_type": "default", "rope_theta": 500_000.0}, tie_word_embeddings=True,
         initializer_range=0.02, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
@@ -587,7 +592,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, vectors: torch.Tensor, weights
     model = LlamaForCausalLM(config)
     known = vectors.norm(dim=1) > 0.05 * vectors.norm(dim=1).mean()
     # The words of the instructions stand before every context, so they tell nothing of its topic.
-    template = "assistant" + LLMEval().render({"context": "", "response": ""})[0].content
+    template = "assistant" + LLMEval().render({"context": "", "response": ""}).prompts[0].messages[0].content
     known[tokenizer.encode(template + " ".join(map(str, range(101))))] = False
     everything, topics, means, flags = slice(None), slice(0, TOPIC), slice(TOPIC, 2 * TOPIC), slice(MARKER, WIDTH)
     other = torch.nn.functional.normalize(vectors[:, TOPIC : VERDICT - TOPIC], dim=1)

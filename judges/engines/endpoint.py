@@ -135,6 +135,8 @@ class EndpointEngine(Engine):
         }
         if request.alternatives and self.gives_alternatives:
             body |= {"logprobs": True, "top_logprobs": min(request.alternatives, self.max_alternatives)}
+        if request.stop:
+            body |= {"stop": [request.stop]}
         if request.answer_start:
             body["messages"].append({"role": "assistant", "content": request.answer_start})
             body |= {"add_generation_prompt": False, "continue_final_message": True}

@@ -26,6 +26,7 @@ class Request:
         answer_start: Text of the answer that already stands. The engine goes on behind it, and then ``pattern`` is for what
             follows it.
         alternatives: How many of the likeliest tokens to report at each position.
+        stop: Text that ends the answer and is no part of it; empty for none.
     """
 
     messages: tuple[Message, ...]
@@ -34,6 +35,7 @@ class Request:
     schema: Mapping[str, Any] | None = None
     answer_start: str = ""
     alternatives: int = 0
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Load the model, or reach the server.
+        """Load the model, or reach the server. Safe to call twice.
 
         Raises:
             EngineError: It cannot be had; the message says why and what to do.

@@ -119,6 +119,7 @@ class TransformersEngine(LocalEngine):
                     max_new_tokens=request.max_tokens, do_sample=False, eos_token_id=self._stop_ids(), pad_token_id=pad
                 ),
                 logits_processor=processors,
+                **({"stop_strings": request.stop, "tokenizer": self.chat.tokenizer} if request.stop else {}),
             )[:, longest:]
         rows = enumerate(zip(batch, written.tolist(), strict=True))
         return [self._generation(job, ids, recorder, row) for row, (job, ids) in rows]
@@ -140,14 +141,19 @@ class TransformersEngine(LocalEngine):
         length = next((place for place, token in enumerate(ids) if token in ends), None)
         complete = length is not None
         answer = ids[:length]
+        text = tokenizer.decode(answer, skip_special_tokens=True)
+        if job.request.stop and job.request.stop in text:  # behind it stands the padding of a row that ended before others
+            complete = True
+            answer = [token for token in answer if token != tokenizer.pad_token_id]
+            text = text.partition(job.request.stop)[0]
         tokens = None
         if job.request.alternatives:
             tokens = [
                 Token(tokenizer.decode([token]), recorder.alternatives(tokenizer, place, row))
                 for place, token in enumerate(answer)
             ]
-        usage = Usage(len(job.prompt_ids), 0, len(answer) + complete)
-        return Generation(tokenizer.decode(answer, skip_special_tokens=True), complete, usage, tokens)
+        usage = Usage(len(job.prompt_ids), 0, len(answer) + (length is not None))
+        return Generation(text, complete, usage, tokens)
 
     def _stop_ids(self) -> list[int]:
         stop = self._model.generation_config.eos_token_id
@@ -155,8 +161,8 @@ class TransformersEngine(LocalEngine):
         return sorted({*ids, self.chat.tokenizer.eos_token_id} - {None})
 
 
-def _kind(request: Request) -> tuple[str | None, int, int]:
-    return request.pattern, request.max_tokens, request.alternatives
+def _kind(request: Request) -> tuple[str | None, int, int, str]:
+    return request.pattern, request.max_tokens, request.alternatives, request.stop
 
 
 class _Recorder:

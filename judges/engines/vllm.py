@@ -158,6 +158,7 @@ class VLLMEngine(LocalEngine):
             temperature=0.0,
             max_tokens=request.max_tokens,
             logprobs=request.alternatives or None,
+            stop=request.stop or None,
             structured_outputs=StructuredOutputsParams(regex=request.pattern) if request.pattern else None,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )

@@ -91,6 +91,8 @@ class LocalEngine(Engine):
         return
 
     async def start(self) -> None:
+        if self._thread is not None:
+            return
         loop = asyncio.get_running_loop()
         loaded: asyncio.Future[None] = loop.create_future()
         self._thread = threading.Thread(target=self._run, args=(loop, loaded), name="engine", daemon=True)

@@ -1,12 +1,12 @@
 import json
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from judges.answer_text import remainder, value_span
+from judges.answer_text import remainder, terse_length, value_span
 
 
 class Inner(BaseModel):
@@ -19,44 +19,62 @@ class Answer(BaseModel):
     score: Literal[0, 1, 10]
     inner: Inner
     items: list[str]
+    parts: Annotated[list[Inner], Field(min_length=2)]
     label: Literal["yes", "no"]
 
 
 SCHEMA = Answer.model_json_schema()
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "reason": 'a "quoted" \\ {"score": 5}, é',
     "score": 10,
     "inner": {"why": "x: [", "grade": 10},
     "items": ["a", "b]"],
+    "parts": [{"why": "one", "grade": 1}, {"why": "two", "grade": 2}, {"why": "three", "grade": 10}],
     "label": "no",
 }
 TEXT = json.dumps(ANSWER, ensure_ascii=False)
-SHORTEST = ['"score": 0', '"inner": {"why": "", "grade": 1}', '"items": []', '"label": "yes"}']
 
 
-def finish(kept: str, pattern: str) -> dict[str, Any]:
-    """Finish an answer with the shortest text that the pattern allows, found among the answer's possible endings."""
-    endings = ["}", '"label": "yes"}']
-    inner = [', "grade": 1}', '"why": "", "grade": 1}', "}"]
-    outer = ["".join(f", {part}" for part in SHORTEST[start:]) for start in range(5)]
-    candidates = [*endings, *outer, *(i + o for i in inner for o in [*outer, "}"])]
-    ending = next(candidate for candidate in candidates if re.fullmatch(pattern, candidate))
-    return dict(json.loads(kept + ending))
-
-
-@given(st.integers(min_value=12, max_value=len(TEXT) - 1))
-def test_from_wherever_it_is_cut_an_answer_can_be_finished(cut: int) -> None:
-    rest = remainder(TEXT[:cut], SCHEMA)
+@given(st.integers(min_value=12, max_value=len(TEXT) - 1), st.booleans(), st.data())
+def test_from_wherever_it_is_cut_an_answer_can_be_finished(cut: int, terse: bool, data: st.DataObject) -> None:
+    rest = remainder(TEXT[:cut], SCHEMA, terse=terse)
     assert rest is not None
-    finished = Answer.model_validate(finish(rest.kept, rest.pattern))
-    assert str(ANSWER["reason"]).startswith(finished.reason.rstrip("\\")), "what stood before the cut is kept"
+    finished = Answer.model_validate_json(rest.kept + data.draw(st.from_regex(rest.pattern, fullmatch=True)))
+    assert ANSWER["reason"].startswith(finished.reason.rstrip("\\")), "what stood before the cut is kept"
+    ended = TEXT[TEXT.index('"parts"') : cut].count("}")
+    assert [part.model_dump() for part in finished.parts[:ended]] == ANSWER["parts"][:ended], "so do the items of a list"
+
+
+def test_a_terse_rest_has_a_bounded_length() -> None:
+    rest = remainder('{"reason": "so lo', SCHEMA, terse=True)
+    assert rest is not None
+    part = '{"why": "", "grade": 2}'
+    assert re.fullmatch(rest.pattern, f', "score": 10, "inner": {part}, "items": [], "parts": [{part}, {part}], "label": "no"}}')
+    assert not re.fullmatch(
+        rest.pattern, f', "score": 10, "inner": {part}, "items": ["more"], "parts": [{part}, {part}], "label": "no"}}'
+    )
+
+
+def test_the_longest_terse_answer_is_known() -> None:
+    part = {"why": "", "grade": 10}
+    longest = {"reason": "", "score": 10, "inner": part, "items": [], "parts": [part, part], "label": "yes"}
+    assert len(json.dumps(longest)) <= terse_length(SCHEMA) <= 1.2 * len(json.dumps(longest))
+
+
+def test_a_list_that_was_begun_is_closed_behind_the_items_it_has() -> None:
+    rest = remainder(TEXT[: TEXT.index('"b]"') + 2], SCHEMA)
+    assert rest is not None
+    assert rest.kept.endswith('"items": ["a", "b"')
+    assert rest.pattern.startswith(r"\], ")
 
 
 def test_what_was_finished_before_the_cut_stands() -> None:
     rest = remainder(TEXT[: TEXT.index('"items"') + 3], SCHEMA)
     assert rest is not None
     assert rest.kept == TEXT[: TEXT.index(', "items"')]
-    assert re.fullmatch(rest.pattern, ', "items": ["q"], "label": "yes"}')
+    assert re.fullmatch(
+        rest.pattern, ', "items": ["q"], "parts": [{"why": "", "grade": 1}, {"why": "w", "grade": 2}], "label": "yes"}'
+    )
 
 
 def test_a_number_at_the_end_may_be_half_written() -> None:

@@ -37,7 +37,7 @@ def test_a_legal_answer_matches_as_json_dumps_spells_it(
 
 
 def test_there_is_one_spelling_of_the_scores() -> None:
-    pattern = answer_pattern(LLMEval(["a", "b"]).answer_schema)
+    pattern = answer_pattern(LLMEval(["a", "b"]).form.schema)
     assert re.fullmatch(pattern, '{"a": 0, "b": 5}')
     for other in ('{"a":0,"b":5}', '{ "a": 0, "b": 5}', '{"a": 0, "b": 5} ', '{"a": 6, "b": 5}', '{"b": 5, "a": 0}', '{"a": 0}'):
         assert not re.fullmatch(pattern, other)

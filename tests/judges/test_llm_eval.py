@@ -18,7 +18,7 @@ FOOTBALL = {
 
 
 def prompt(judge: LLMEval, sample: Mapping[str, object]) -> str:
-    (message,) = judge.render(sample)
+    ((message,),) = (prompt.messages for prompt in judge.render(sample).prompts)
     assert message.role == "user"
     return message.content
 
@@ -121,7 +121,7 @@ def test_bad_metrics_are_refused(metrics: list[str]) -> None:
 
 def test_a_metric_may_have_any_name_that_is_one() -> None:
     judge = LLMEval(["model_dump", "model_config", "json"])
-    assert list(judge.answer_schema["properties"]) == ["model_dump", "model_config", "json"]
+    assert list(judge.form.schema["properties"]) == ["model_dump", "model_config", "json"]
     assert judge.read('{"model_dump": 1, "model_config": 2, "json": 3}').scores == {"model_dump": 1, "model_config": 2, "json": 3}
 
 
@@ -132,4 +132,4 @@ def test_an_unknown_scale_is_refused() -> None:
 
 def test_the_room_for_an_answer_holds_the_longest() -> None:
     judge = LLMEval(scale="0-100")
-    assert judge.max_tokens > len('{"content": 100, "grammar": 100, "relevance": 100, "appropriateness": 100}')
+    assert judge.form.max_tokens > len('{"content": 100, "grammar": 100, "relevance": 100, "appropriateness": 100}')

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import AnswerError, ContextOverflowError, EngineError, RequestError
-from judges.judge import Judge, Message, NumericScore, Reading, Sample
+from judges.errors import ContextOverflowError, EngineError, RequestError
+from judges.form import Form
+from judges.judge import Inquiry, Judge, Message, NumericScore, Prompt, Reading, Sample
 from judges.llm_eval import LLMEval
 from judges.runner import Question, Runner, prepare
 from judges.sources import Row
@@ -28,18 +29,19 @@ class ReasonedJudge(Judge):
     """Writes reasons before its score, so that it can be cut off."""
 
     name = "reasoned"
-    answer = Reasoned
-    max_tokens = 8
+    form = Form(Reasoned, 8)
+    levels: ClassVar = {"score": "ordinal"}
 
-    def render(self, sample: Sample) -> tuple[Message, ...]:
-        return (Message("user", sample["text"]),)
+    def render(self, sample: Sample) -> Inquiry:
+        return Inquiry((Prompt((Message("user", sample["text"]),), self.form),))
 
-    def read(self, answer: str) -> Reading:
-        try:
-            found = Reasoned.model_validate_json(answer)
-        except ValidationError as error:
-            raise AnswerError(str(error)) from None
+    def read(self, *answers: str) -> Reading:
+        found = self.form.read(answers[0])
         return Reading({"score": found.score}, found.why)
+
+    @property
+    def forms(self) -> Sequence[Form[BaseModel]]:
+        return (self.form,)
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:

@@ -5,12 +5,13 @@ from scipy import stats
 
 from judges.engines.engine import Usage
 from judges.summary import Mean, Summary
-from judges.verdict import Verdict
+from judges.verdict import Status, Verdict
 
 
 def verdict(scores: dict[str, int | str | None] | None, reason: str | None = None) -> Verdict:
-    status = "unscored" if scores is None else "scored"
-    return Verdict("1", "j", status, reason, scores, None, None, False, [], "00", "f", Usage(10, 4, 2))  # type: ignore[arg-type]
+    status: Status = "unscored" if scores is None else "scored"
+    usage = Usage(10, 4, 2)
+    return Verdict(id="1", judge="j", status=status, reason=reason, scores=scores, sample="00", fingerprint="f", usage=usage)
 
 
 def test_the_interval_is_students() -> None:

@@ -87,7 +87,7 @@ def model() -> Iterator[Any]:
 def expected_scores(model: Any, tokenizer: Any, sample: dict[str, Any]) -> dict[str, float]:
     """The four expected scores, each over tokens 0 to 5 after the greedy scores before it."""
     legal = [tokenizer.convert_tokens_to_ids(str(score)) for score in range(6)]
-    messages = [{"role": message.role, "content": message.content} for message in LLMEval().render(sample)]
+    messages = [{"role": message.role, "content": message.content} for message in LLMEval().render(sample).prompts[0].messages]
     ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
     scores: dict[str, float] = {}
     for at, metric in enumerate(FOUR_METRICS):
@@ -159,7 +159,7 @@ def test_the_weights_are_half_precision_and_tied(model: Any) -> None:
     config = json.loads((FOLDER / "config.json").read_text())
     assert config["dtype"] == "bfloat16"
     assert config["tie_word_embeddings"] is True
-    assert config["max_position_embeddings"] == 2048
+    assert config["max_position_embeddings"] == 8192
     assert config["head_dim"] in (32, 64)
     assert model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
 

@@ -26,18 +26,15 @@ def verdict(number: int, reason: str | None = None) -> Verdict:
     expected = None if reason else {"a": Expectation(1.5, 0.2)}
     status: Status = "unscored" if reason else "scored"
     return Verdict(
-        str(number),
-        "llm-eval",
-        status,
-        reason,
-        scores,
-        expected,
-        None,
-        False,
-        [],
-        key(number),
-        PRINT.digest,
-        Usage(9, 4, 2),
+        id=str(number),
+        judge="llm-eval",
+        status=status,
+        reason=reason,
+        scores=scores,
+        expected=expected,
+        sample=key(number),
+        fingerprint=PRINT.digest,
+        usage=Usage(9, 4, 2),
     )
 
 
@@ -63,8 +60,8 @@ def test_a_verdict_is_read_back_as_written() -> None:
 
 def test_the_fields_of_a_line_are_the_contract() -> None:
     assert list(json.loads(verdict(1).to_json())) == [
-        *["id", "judge", "status", "reason", "scores", "expected", "justification", "recovered", "notes", "sample"],
-        *["fingerprint", "usage"],
+        *["id", "judge", "status", "reason", "scores", "expected", "justification", "detail", "recovered", "notes"],
+        *["sample", "fingerprint", "usage"],
     ]
     assert json.loads(verdict(1).to_json())["usage"] == {"prompt_tokens": 9, "cached_tokens": 4, "completion_tokens": 2}
 

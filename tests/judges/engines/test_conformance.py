@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from judges.constraint import STRING, answer_pattern
+from judges.constraint import STRING
 from judges.engines.engine import Engine, Generation, Request
 from judges.engines.transformers import TransformersEngine
 from judges.errors import ContextOverflowError
@@ -45,8 +45,9 @@ TURNS = [
 
 def question(text: str, **options: Any) -> Request:
     judge = LLMEval()
-    messages = judge.render({"context": "hi", "response": text})
-    return Request(messages, judge.max_tokens, answer_pattern(judge.answer_schema), judge.answer_schema, **options)
+    (prompt,) = judge.render({"context": "hi", "response": text}).prompts
+    form = prompt.form
+    return Request(prompt.messages, form.max_tokens, form.pattern, form.schema, **options)
 
 
 def ask(loop: asyncio.Runner, engine: Engine, *requests: Request) -> list[Generation]:
@@ -70,8 +71,8 @@ def judge_all(
 
 def fifty_requests() -> list[Request]:
     judge = LLMEval()
-    pattern = answer_pattern(judge.answer_schema)
-    return [Request(judge.render(sample), judge.max_tokens, pattern, judge.answer_schema) for sample in fifty()]
+    prompts = [judge.render(sample).prompts[0] for sample in fifty()]
+    return [Request(prompt.messages, prompt.form.max_tokens, prompt.form.pattern, prompt.form.schema) for prompt in prompts]
 
 
 def fifty() -> list[dict[str, Any]]:

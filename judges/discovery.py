@@ -1,0 +1,157 @@
+"""Discovery: which domains or sub-tasks a data set has, from a few of its instances at a time; and the shrinking of a long list.
+
+Source: QualEval, section 2.2 and figure 8. The paper shrinks a list "by choosing the best attributes" and does not print the
+prompt: that one is Magistrate's. The words stand in ``prompts/qualeval.toml`` and ``prompts/qualeval_answers.toml``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field
+
+from judges.errors import AnswerError, MagistrateError, SampleError
+from judges.form import Form, answer_model
+from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample
+from judges.prompt_files import fill
+from judges.qualeval import PLURAL, Kind, check_kind, numbered, strings_field, words
+from judges.samples import kind_of, well_formed
+
+Task = Literal["mbpp", "dialogsum", "mmlu", "general"]
+"""The paper's three data sets, each with words of its own, and any other."""
+
+ATTRIBUTE_TOKENS = 24
+"""Room for one attribute, a short phrase."""
+
+
+class Discovery(Judge):
+    """Names the attributes of the instances in ``examples``: a list of strings, or of objects, shown a field a line.
+
+    It scores nothing: ``Reading.detail`` holds ``attributes``, the list found, each name once.
+
+    Args:
+        kind: ``domain`` or ``subtask``.
+        task: Whose words ask: those for ``mbpp``, ``dialogsum`` or ``mmlu``, or ``general``.
+        most: As many attributes as an answer may hold.
+
+    Raises:
+        MagistrateError: An option is none of these.
+    """
+
+    name = "discovery"
+
+    def __init__(self, *, kind: Kind = "domain", task: Task = "general", most: int = 15) -> None:
+        check_kind(kind)
+        if task not in get_args(Task):
+            raise MagistrateError(f"unknown task `{task}`: there are words for {', '.join(get_args(Task))}")
+        if most < 1:
+            raise MagistrateError("an answer must have room for at least one attribute")
+        self.kind = kind
+        self.task = task
+        self.most = most
+        listed = Annotated[list[str], Field(min_length=1, max_length=most)]
+        self.form = Form(answer_model("Attributes", {PLURAL[kind]: listed}), 16 + most * ATTRIBUTE_TOKENS)
+
+    @property
+    def forms(self) -> Sequence[Form[BaseModel]]:
+        return (self.form,)
+
+    @property
+    def levels(self) -> Mapping[str, Level]:
+        return {}
+
+    def protocol(self) -> Mapping[str, Any]:
+        return {"prompts": words(), "kind": self.kind, "task": self.task, "most": self.most}
+
+    def render(self, sample: Sample) -> Inquiry:
+        text = words()
+        examples = "\n\n".join(f"Example {n}:\n{example}" for n, example in enumerate(_examples(sample), start=1))
+        values = {"kinds": PLURAL[self.kind], "most": str(self.most), "examples": examples}
+        asked = f"{text[f'discover_{self.kind}_{self.task}']}\n\n{fill(text['discover_answer'], values)}"
+        return Inquiry((Prompt((Message("user", asked),), self.form),))
+
+    def read(self, *answers: str) -> Reading:
+        (answer,) = answers
+        listed = self.form.read(answer).model_dump(by_alias=True)[PLURAL[self.kind]]
+        names = [" ".join(name.split()) for name in listed]
+        attributes = [name for name in dict.fromkeys(names) if name]
+        if not attributes:
+            raise AnswerError(f"the answer names no {self.kind}")
+        dropped = len(names) - len(attributes)
+        notes = [f"{dropped} of {len(names)} names were empty or said before"] if dropped else []
+        return Reading({}, notes=notes, detail={"attributes": attributes})
+
+
+class Shrink(Judge):
+    """Chooses the best of the candidates in ``attributes``, a list of strings: one in ``factor`` of them, but at least ``least``.
+
+    The answer is a list of the candidates' numbers, so that no other attribute can be chosen and none is reworded. It scores
+    nothing: ``Reading.detail`` holds ``chosen``, the numbers from 1, each once and in order.
+
+    Args:
+        kind: ``domain`` or ``subtask``.
+        factor: By which the list shrinks; the paper's is 4.
+        least: Attributes that the list is not shrunk below; the paper's N is 15.
+
+    Raises:
+        MagistrateError: An option is out of range.
+    """
+
+    name = "shrink"
+
+    def __init__(self, *, kind: Kind = "domain", factor: float = 4.0, least: int = 15) -> None:
+        check_kind(kind)
+        if not (math.isfinite(factor) and factor > 1):
+            raise MagistrateError(f"a list cannot be shrunk by a factor of {factor:g}: it must be more than 1")
+        if least < 1:
+            raise MagistrateError("a list cannot be shrunk below one attribute")
+        self.kind = kind
+        self.factor = factor
+        self.least = least
+
+    @property
+    def forms(self) -> Sequence[Form[BaseModel]]:
+        return ()
+
+    @property
+    def levels(self) -> Mapping[str, Level]:
+        return {}
+
+    def protocol(self) -> Mapping[str, Any]:
+        return {"prompts": words(), "kind": self.kind, "factor": self.factor, "least": self.least}
+
+    def render(self, sample: Sample) -> Inquiry:
+        candidates = strings_field(sample, "attributes")
+        most = min(len(candidates), max(self.least, math.ceil(len(candidates) / self.factor)))
+        numbers = Literal[tuple(range(1, len(candidates) + 1))]  # type: ignore[valid-type]
+        chosen = Annotated[list[numbers], Field(min_length=1, max_length=most)]  # type: ignore[valid-type]
+        form = Form(answer_model("Chosen", {"chosen": chosen}), 16 + most * 6)
+        values = {"kinds": PLURAL[self.kind], "most": str(most), "candidates": numbered(candidates)}
+        return Inquiry((Prompt((Message("user", fill(words()["shrink"], values)),), form),))
+
+    def read(self, *answers: str) -> Reading:
+        (answer,) = answers
+        chosen = Form(answer_model("Chosen", {"chosen": list[int]}), 0).read(answer).model_dump(by_alias=True)["chosen"]
+        once = sorted(set(chosen))
+        if not once:
+            raise AnswerError("the answer chooses nothing")
+        notes = [f"{len(chosen) - len(once)} numbers were chosen more than once"] if len(once) < len(chosen) else []
+        return Reading({}, notes=notes, detail={"chosen": once})
+
+
+def _examples(sample: Sample) -> list[str]:
+    if isinstance(sample.get("examples"), list | tuple) and all(isinstance(one, Mapping) for one in sample["examples"]):
+        return strings_field({"examples": [_fields(one) for one in sample["examples"]]}, "examples")
+    return strings_field(sample, "examples")
+
+
+def _fields(example: Mapping[str, Any]) -> str:
+    shown = []
+    for name, value in example.items():
+        if not isinstance(value, str | int | float | list | None):
+            raise SampleError("examples", f"field `{name}` of an example is {kind_of(value)}")
+        shown.append(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    return well_formed("\n".join(shown))

@@ -1,0 +1,231 @@
+"""TOML and YAML files whose values know their lines, so that what is wrong with one can be said where it stands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from judges.samples import kind_of
+
+SUFFIXES = (".toml", ".yaml", ".yml")
+MOST_BYTES = 1_000_000
+MOST_FAILURES = 1_000
+"""Attempts to find where long TOML statements end; what follows then has no line, rather than taking minutes."""
+
+CLOSING = re.compile(r"\]|\"{3}|'{3}")
+"""What the last line of a TOML statement of several lines holds."""
+
+Place = tuple[str | int, ...]
+"""The keys and list positions that lead to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a rubric file. ``line`` is ``None`` where it is at no line, as a missing key of the whole file is."""
+
+    line: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    place: Place
+    message: str
+    line: int | None = None
+
+
+class UnreadableError(Exception):
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.problem = Problem(line, message)
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedFile:
+    """What a file holds, what its language lets through but should not, and where things stand, worked out when asked."""
+
+    content: Any
+    faults: list[Fault]
+    lines: Callable[[], Mapping[Place, int]]
+
+
+def read_located(path: Path) -> LocatedFile:
+    """Read a ``.toml``, ``.yaml`` or ``.yml`` file.
+
+    Raises:
+        UnreadableError: It is none, or cannot be read.
+    """
+    text = _file_text(path)
+    return _toml(text) if path.suffix == ".toml" else _yaml(text)
+
+
+def _file_text(path: Path) -> str:
+    if path.suffix not in (".toml", ".yaml", ".yml"):
+        raise UnreadableError("the file must end in .toml, .yaml or .yml")
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}") from None
+    if len(content) > MOST_BYTES:
+        raise UnreadableError(f"is larger than {MOST_BYTES:,} bytes, too large to be read")
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise UnreadableError("is not UTF-8 text", content[: error.start].count(b"\n") + 1) from None
+
+
+def _toml(text: str) -> LocatedFile:
+    try:
+        return LocatedFile(tomllib.loads(text), [], lambda: _toml_lines(text))
+    except RecursionError:
+        raise UnreadableError("is nested too deeply") from None
+    except ValueError as error:
+        message, _, where = str(error).partition(" (at ")
+        number = re.match(r"line ([0-9]+)", where)
+        line = int(number[1]) if number else len(text.rstrip().split("\n")) if where else None
+        raise UnreadableError(f"is not TOML: {message}", line) from None
+
+
+def _toml_lines(text: str) -> dict[Place, int]:
+    """The line at which each value's statement starts. The parser tells no lines, but it can be given one statement at a time."""
+    found: dict[Place, int] = {}
+    header: Place = ()
+    counts: dict[Place, int] = {}
+    for line, statement in _toml_statements(text):
+        content = tomllib.loads(statement)
+        if statement.startswith("["):
+            header = _toml_header(content, statement.startswith("[["), counts)
+            found.setdefault(header, line)
+        else:
+            _note(content, header, line, found)
+    return found
+
+
+def _toml_statements(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each statement, which ends at the first line up to which it parses."""
+    lines = text.split("\n")
+    start = failures = 0
+    while start < len(lines):
+        end = start + 1
+        if lines[start].strip() and not lines[start].strip().startswith("#"):
+            while not _parses(lines[start:end]):
+                end, failures = end + 1, failures + 1
+                while end < len(lines) and not CLOSING.search(lines[end - 1]):
+                    end += 1
+                if failures > MOST_FAILURES or end > len(lines):
+                    return
+            yield start + 1, "\n".join(lines[start:end]).strip()
+        start = end
+
+
+def _parses(lines: list[str]) -> bool:
+    try:
+        tomllib.loads("\n".join(lines))
+    except ValueError:
+        return False
+    return True
+
+
+def _toml_header(content: Any, repeated: bool, counts: dict[Place, int]) -> Place:
+    """The place that a table's header opens. ``counts`` says how many tables each list of tables has so far."""
+    place: Place = ()
+    while content:
+        ((key, content),) = content.items()
+        place = (*place, key)
+        if isinstance(content, list):
+            content = content[0]
+            counts[place] = counts.get(place, 0) + 1
+        if place in counts:
+            place = (*place, counts[place] - 1)
+    return place
+
+
+def _note(value: Any, place: Place, line: int, found: dict[Place, int]) -> None:
+    found.setdefault(place, line)
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        _note(part, (*place, key), line, found)
+
+
+def _yaml(text: str) -> LocatedFile:
+    try:
+        events = yaml.parse(text, Loader=yaml.SafeLoader) if "*" in text else ()  # an alias needs a star, and parsing is slow
+        alias = next((event for event in events if isinstance(event, yaml.AliasEvent)), None)
+        if alias is not None:
+            raise UnreadableError(f"`*{alias.anchor}` is an alias: write the value out", alias.start_mark.line + 1)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        reader = _YamlReader()
+        content = reader.read(root, ()) if root is not None else {}
+    except RecursionError:
+        raise UnreadableError("is nested too deeply") from None
+    except yaml.reader.ReaderError as error:
+        raise UnreadableError(f"is not YAML: {error.reason}", text[: error.position].count("\n") + 1) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise UnreadableError(f"is not YAML: {error.problem or error.context}", mark and mark.line + 1) from None
+    return LocatedFile(content, reader.faults, lambda: reader.lines)
+
+
+@dataclass
+class _YamlReader:
+    """Reads YAML's nodes, which know their lines, into what JSON can hold."""
+
+    faults: list[Fault] = field(default_factory=list)
+    lines: dict[Place, int] = field(default_factory=dict)
+
+    def read(self, node: Any, place: Place) -> Any:
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        kind = node.tag.rpartition(":")[2]
+        if kind == "map" and isinstance(node, yaml.MappingNode):
+            return self._table(node, place)
+        if kind == "seq" and isinstance(node, yaml.SequenceNode):
+            return [self.read(part, (*place, number)) for number, part in enumerate(node.value)]
+        return self._scalar(node, place)
+
+    def _scalar(self, node: Any, place: Place) -> Any:
+        kind = node.tag.rpartition(":")[2]
+        try:
+            if kind in ("str", "int", "float", "bool", "null") and isinstance(node, yaml.ScalarNode):
+                return yaml.SafeLoader("").construct_object(node)
+        except (ValueError, LookupError, yaml.YAMLError):
+            pass
+        self._fault(node, place, f"is read as a {kind}, which JSON does not have: put it in quotes")
+        return str(node.value)
+
+    def _table(self, node: Any, place: Place) -> dict[str, Any]:
+        table: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node, place)
+            if key in table:
+                self._fault(key_node, (*place, key), "is written twice")
+            elif key is not None:
+                self.lines[(*place, key)] = key_node.start_mark.line + 1
+                table[key] = self.read(value_node, (*place, key))
+        return table
+
+    def _key(self, node: Any, place: Place) -> str | None:
+        if not isinstance(node, yaml.ScalarNode):
+            self._fault(node, place, "has a key that is not text")
+            return None
+        key = self._scalar(node, place)
+        if isinstance(key, str) or type(key) is int:
+            return str(key)
+        self._fault(node, place, f"the key `{node.value}` is read as {kind_of(key)}: put it in quotes")
+        return None
+
+    def _fault(self, node: Any, place: Place, message: str) -> None:
+        self.faults.append(Fault(place, message, node.start_mark.line + 1))
+
+
+def line_of(place: Place, lines: Mapping[Place, int]) -> int | None:
+    """The line of a place, or of the nearest table around it."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines[place] if place else None

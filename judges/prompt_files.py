@@ -1,0 +1,24 @@
+"""The words of the judges, which stand in data files with their sources."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def prompt_file(name: str) -> Mapping[str, str]:
+    """The texts of ``prompts/NAME.toml``. The line break after an opening quote belongs to the file, not to the text."""
+    text = files("judges").joinpath(f"prompts/{name}.toml").read_text(encoding="utf-8")
+    return {key: str(value).removeprefix("\n") for key, value in tomllib.loads(text).items()}
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace ``{name}`` once each, in one pass: text of a sample that looks like a placeholder stays as it is.
+
+    A brace that opens or closes nothing is written twice where ``{name}`` could be meant.
+    """
+    return re.sub(r"\{\{|\}\}|\{(\w+)\}", lambda match: values[match[1]] if match[1] else match[0][0], template)

@@ -1,0 +1,90 @@
+"""What is wrong with a rubric file, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from judges.errors import MagistrateError
+from judges.located import Fault, Problem, UnreadableError, line_of, read_located
+from judges.rubric_file import Example, Metric, RubricFile, find_faults, near_key, spelt_place
+from judges.samples import kind_of
+
+EXPECTED = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "tuple_type": "a list",
+    "dict_type": "a table of keys",
+    "model_type": "a table of keys",
+}
+
+
+def load_rubric(path: Path) -> RubricFile:
+    """Read a rubric file.
+
+    Raises:
+        MagistrateError: The file cannot be read, or is not in order; the first problem is told.
+    """
+    content, problems = _examine(path)
+    for problem in problems:
+        raise MagistrateError(f"{path}{f' line {problem.line}' if problem.line else ''}: {problem.message}")
+    return RubricFile.model_validate(content)
+
+
+def check_rubric(path: Path) -> list[Problem]:
+    """Everything that is wrong with a rubric file, by line; empty where it is in order."""
+    return _examine(path)[1]
+
+
+def _examine(path: Path) -> tuple[Any, list[Problem]]:
+    try:
+        source = read_located(path)
+    except UnreadableError as error:
+        return None, [error.problem]
+    content = source.content
+    if not isinstance(content, Mapping):
+        return None, [Problem(1, f"a rubric file must be a table of keys, not {kind_of(content)}")]
+    faults = [*source.faults, *_shape(content), *find_faults(content)]
+    lines = source.lines() if faults else {}
+    problems = {Problem(fault.line or line_of(fault.place, lines), _sentence(fault, content)): None for fault in faults}
+    return content, sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def _shape(content: Mapping[str, Any]) -> Iterator[Fault]:
+    """What is wrong with single values. What is wrong between them is for ``find_faults``, which knows the place."""
+    try:
+        RubricFile.model_validate(content)
+    except ValidationError as error:
+        for problem in error.errors():
+            if problem["loc"]:
+                yield Fault(problem["loc"], _words(problem))
+
+
+def _words(problem: ErrorDetails) -> str:
+    kind, value = problem["type"], problem["input"]
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "extra_forbidden":
+        parts: dict[object, type[BaseModel]] = {"metric": Metric, "example": Example}
+        part = parts.get(problem["loc"][0]) if len(problem["loc"]) > 1 else None
+        return f"is not a key of a rubric file{near_key(str(problem['loc'][-1]), _keys(part or RubricFile))}"
+    if kind in EXPECTED:
+        shown = str(value) if isinstance(value, float) else kind_of(value)
+        quote = ": put it in quotes" if kind == "string_type" and not isinstance(value, list | Mapping | None) else ""
+        return f"must be {EXPECTED[kind]}, not {shown}{quote}"
+    return problem["msg"]
+
+
+def _keys(part: type[BaseModel]) -> list[str]:
+    return [known.alias or name for name, known in part.model_fields.items()]
+
+
+def _sentence(fault: Fault, content: Mapping[str, Any]) -> str:
+    return f"{spelt_place(fault.place, content)}: {fault.message}" if fault.place else fault.message
