@@ -36,7 +36,7 @@ def members(text: str, at: int = 0) -> Iterator[Member]:
     while text[place : place + 1] == '"':
         try:
             key, place = _DECODER.raw_decode(text, place)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         place = _skip(text, place)
         if text[place : place + 1] != ":":
@@ -232,7 +232,7 @@ def _items(text: str, at: int) -> Iterator[tuple[int, int | None]]:
 def _value_end(text: str, start: int) -> int | None:
     try:
         value, end = _DECODER.raw_decode(text, start)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     # A number at the very end may have lost its last digits.
     return None if end == len(text) and isinstance(value, int | float) and not isinstance(value, bool) else end

@@ -218,14 +218,12 @@ class ModelEntry:
         good_for: What to use it for.
         weights_gib: Memory of its weights in bfloat16.
         judge: The judge it is used with where none is named.
-        decoding: How it answers.
     """
 
     repository: str
     good_for: str
     weights_gib: float
     judge: str = LLMEval.name
-    decoding: str = "greedy (temperature 0), constrained to the judge's JSON"
 
     @property
     def embedded(self) -> bool:
@@ -239,11 +237,13 @@ class ModelEntry:
 
 MODELS: Mapping[str, ModelEntry] = {
     "magistrate-tiny": ModelEntry("magistrate-tiny", "trying the stack on a CPU; not for real judgements", 0.01),
-    # The article's top_k 1 and top_p 0 mean the same as temperature 0, and vLLM refuses a top_p of 0.
     "llama-3.1-8b": ModelEntry("meta-llama/Llama-3.1-8B-Instruct", "LLM-Eval as its article runs it", 15.0),
     "llama-3-grouse": ModelEntry("illuin/llama-3-grouse", "grounded question answering", 15.0, judge=Grouse.name),
 }
-"""Presets: each name stands for a model, a judge and a decoding."""
+"""Presets: each name stands for a model, its judge and ``DECODING``."""
+
+DECODING = "greedy (temperature 0), constrained to the judge's JSON"
+"""How every model answers. LLM-Eval's article asks for top_k 1 and top_p 0, which means the same; vLLM refuses a top_p of 0."""
 
 
 def repository(model: str) -> str:

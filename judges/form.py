@@ -93,8 +93,8 @@ def json_object(answer: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(answer)
-    except ValueError as error:
-        raise AnswerError(f"the answer is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"the answer is not JSON that can be read: {error}") from None
     if not isinstance(found, dict):
         raise AnswerError("the answer is not a JSON object")
     return found

@@ -13,7 +13,7 @@ from judges.form import Form, answer_model
 from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample
 from judges.prompt_files import fill
 from judges.qualeval import words
-from judges.samples import kind_of, text_field
+from judges.samples import kind_of, text_field, well_formed
 
 SENTENCE_TOKENS = 64
 """Room for one sentence."""
@@ -87,4 +87,4 @@ def _figures(sample: Sample, name: str) -> dict[str, float]:
     for attribute, figure in value.items():
         if isinstance(figure, bool) or not isinstance(figure, int | float):
             raise SampleError(name, f"must hold numbers; `{attribute}` is {kind_of(figure)}")
-    return dict(value)
+    return {well_formed(attribute): figure for attribute, figure in value.items()}

@@ -45,11 +45,11 @@ def turns_of(sample: Sample, name: str) -> list[str]:
 
 
 def well_formed(text: str) -> str:
-    """The text with each lone surrogate, which no encoding can carry, as U+FFFD."""
+    """The text with each lone surrogate, which no encoding can carry, as U+FFFD; two that belong together are their character."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode(errors="surrogatepass").decode(errors="replace")
+        return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
     return text
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from judges import catalog
 from judges.engines import ENGINES, open_engine
@@ -233,11 +233,12 @@ def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric:
 @app.command()
 def models() -> None:
     """List the models that have a short name. Any folder or hub repository works as well."""
-    table = Table("name", "repository", "good for", "judge", "decoding", "GPU memory", header_style="bold")
+    table = Table("name", Column("repository", no_wrap=True), "good for", "judge", "GPU memory", header_style="bold")
     for name, entry in catalog.MODELS.items():
         memory = "none needed" if entry.embedded else f"{entry.gpu_gib:.0f} GiB"
-        table.add_row(name, entry.repository, entry.good_for, entry.judge, entry.decoding, memory)
+        table.add_row(name, entry.repository, entry.good_for, entry.judge, memory)
     Console().print(table)
+    print(f"Decoding: {catalog.DECODING}.")
 
 
 @app.command()

@@ -160,8 +160,7 @@ async def hear(
         weakest_levels(court.levels for court in courts.values()),
         orders,
     )
-    if not overwrite:
-        _check_output(output)
+    _check_output(source, output, overwrite=overwrite)
     files = {entry.name: output.with_name(f"{output.stem}.{entry.name}{output.suffix}") for entry in entries.member}
     failures: dict[str, str] = {}
     count = 0
@@ -234,9 +233,13 @@ def _deliberate(jury: Jury, files: Mapping[str, Path], failures: Mapping[str, st
     return summary
 
 
-def _check_output(output: Path) -> None:
-    """A jury's verdicts are made anew from the members', but no other file is written over."""
-    if not output.exists():
+def _check_output(source: Path, output: Path, *, overwrite: bool) -> None:
+    """A jury's verdicts are made anew from the members', but no other file is written over unless the user says so."""
+    if not source.exists():
+        raise MagistrateError(f"{source}: there is no such file")
+    if output.exists() and output.samefile(source):
+        raise MagistrateError(f"{output} holds the samples; give `-o` another file")
+    if overwrite or not output.exists():
         return
     try:
         with output.open("rb") as file:

@@ -16,12 +16,21 @@ from typing import Any
 from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Token, Usage
+from judges.engines.pattern_cache import PatternCache
 from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError, RequestError
 
 GIB = 1 << 30
 MAX_LOGPROBS = 128
 """Enough for each of the 101 scores from 0 to 100."""
+
+SETTINGS = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    # vLLM gives a pattern up after 5 s, lest a stranger's never ends. Ours end: GroUSE's takes longer on a slow machine.
+    "VLLM_REGEX_COMPILATION_TIMEOUT_S": "300",
+}
 
 
 def installed_version() -> str | None:
@@ -88,7 +97,7 @@ class VLLMEngine(LocalEngine):
 
     def _load(self) -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        for name, value in (("VLLM_NO_USAGE_STATS", "1"), ("DO_NOT_TRACK", "1"), ("VLLM_LOGGING_LEVEL", "ERROR")):
+        for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
         import torch
 
@@ -118,6 +127,8 @@ class VLLMEngine(LocalEngine):
             if "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
                 arguments.setdefault("kv_cache_memory_bytes", self._cache_bytes())
             _make_searchable()
+        if self.constraint == "outlines":
+            _keep_patterns(PatternCache(self._identity.weights or self.folder.name))
         try:
             self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
         except Exception as error:
@@ -219,6 +230,17 @@ def _make_searchable() -> None:
         return look_up(library, name)
 
     kind.__getattr__ = without_special
+
+
+def _keep_patterns(cache: PatternCache) -> None:
+    """Give vLLM's Outlines backend, which is made at the first request, a cache that outlives the process (vLLM 0.32).
+
+    Its own on disk is never hit by another process: it calls a vocabulary by a digest that differs from one to the next.
+    """
+    from vllm.v1.structured_output import backend_outlines
+
+    if hasattr(backend_outlines, "get_outlines_cache"):  # another version of vLLM compiles once in each process
+        backend_outlines.get_outlines_cache = lambda: cache
 
 
 def _last_line(error: BaseException) -> str:

@@ -80,9 +80,14 @@ def _file_digest(path: Path) -> str:
     return known[key]
 
 
-def _cache_file() -> Path:
+def cache_folder() -> Path:
+    """Where what is costly to work out is kept for the next process. Nothing is lost with it but time."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "magistrate" / "weights.json"
+    return Path(root) / "magistrate"
+
+
+def _cache_file() -> Path:
+    return cache_folder() / "weights.json"
 
 
 def _read_known() -> dict[str, str]:

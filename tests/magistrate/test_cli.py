@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from judges.catalog import JUDGES
 from magistrate.cli import SAMPLE
 
 COMMAND = Path(sys.executable).with_name("magistrate")
@@ -126,6 +127,9 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     assert_one_sentence(score(rows, output, "--metric", "a b"), "`a b` cannot name a metric")
     assert_one_sentence(score(rows, output, "--metric", "a", "--metric", "a=x"), "named twice")
     assert_one_sentence(score(rows, output, "--scale", "0-7"), "unknown scale `0-7`")
+    assert_one_sentence(score(rows, output, "--judge", "grouse", "--scale", "0-5"), "--scale has no meaning for judge `grouse`")
+    assert_one_sentence(score(rows, output, "-O", "scale"), "must be of the form name=value")
+    assert_one_sentence(score(rows, output, "--field", "a=b", "--field", "a=c"), "is given twice")
     assert_one_sentence(score(rows, output, "--model", "/no/model"), "there is no model at /no/model")
     assert_one_sentence(score(rows, output, "--engine", "gpt"), "there is no engine `gpt`")
     assert_one_sentence(score(rows, tmp_path / "text.txt" / "v.jsonl"), "cannot be written")
@@ -133,6 +137,20 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     assert_one_sentence(score(rows, rows, "--overwrite"), "holds the samples")
     assert read(rows) == [{"context": "a", "response": "b"}]
     assert time.monotonic() - began < 12 * 20
+
+
+def test_a_rubric_is_checked_line_by_line(tmp_path: Path) -> None:
+    rubric = tmp_path / "mine.toml"
+    rubric.write_text(
+        'name = "mine"\nfields = ["reply"]\n[[metric]]\nname = "kind"\ndescription = "d"\nscale = "5-1"\nsacle = 1\n'
+    )
+    done = magistrate("judges", "check", rubric)
+    assert done.returncode == 1
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [f"{rubric} line 6", f"{rubric} line 7"]
+    rubric.write_text(rubric.read_text().replace("5-1", "1-5").replace("sacle = 1\n", ""))
+    done = magistrate("judges", "check", rubric)
+    assert done.returncode == 0
+    assert "is in order: judge `mine` scores kind" in done.stdout
 
 
 def test_debug_shows_where(tmp_path: Path) -> None:
@@ -143,7 +161,8 @@ def test_debug_shows_where(tmp_path: Path) -> None:
 
 def test_lists_name_what_there_is() -> None:
     judges, models = magistrate("judges"), magistrate("models")
-    assert "llm-eval" in judges.stdout
+    for name in JUDGES:
+        assert name in judges.stdout
     assert "magistrate-tiny" in models.stdout
     assert "meta-llama/Llama-3.1-8B-Instruct" in models.stdout
 

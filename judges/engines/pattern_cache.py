@@ -1,0 +1,88 @@
+"""Compiled patterns, kept from one process to the next: on a vocabulary of 130,000 tokens one takes up to 15 s to compile."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from judges.engines import weights
+
+MOST_BYTES = 2 << 30
+"""On disk, for all models together. A large one has 30 MB for a pattern with much free text."""
+
+MOST_IN_MEMORY = 128
+
+
+class PatternCache:
+    """The indices of Outlines for one vocabulary, by pattern. Used as a mapping by vLLM's Outlines backend.
+
+    A disk that cannot be read or written costs the compiling and nothing else. The oldest files go where there are too many.
+
+    Args:
+        model: What tells the model, and so its vocabulary, from any other.
+        folder: Where files are kept; a folder of the user's cache by default.
+    """
+
+    def __init__(self, model: str, folder: Path | None = None) -> None:
+        self.folder = folder or weights.cache_folder() / "patterns"
+        self._ground = f"{model} {metadata.version('outlines_core')}"
+        self._memory: dict[str, Any] = {}
+        with contextlib.suppress(OSError):
+            self._trim()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._memory or self._load(key)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise KeyError(key)
+        return self._memory[key]
+
+    def __setitem__(self, key: str, index: Any) -> None:
+        self._remember(key, index)
+        file = self._file(key)
+        scratch = file.with_suffix(f".{os.getpid()}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            scratch.write_bytes(index.__reduce__()[1][0])
+            scratch.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                scratch.unlink(missing_ok=True)
+
+    def _load(self, key: str) -> bool:
+        from outlines_core import Index
+
+        file = self._file(key)
+        try:
+            index = Index.from_binary(file.read_bytes())
+        except OSError:
+            return False
+        except Exception:  # a file that was cut short, say: whatever Outlines calls that
+            with contextlib.suppress(OSError):
+                file.unlink()
+            return False
+        self._remember(key, index)
+        return True
+
+    def _remember(self, key: str, index: Any) -> None:
+        while len(self._memory) >= MOST_IN_MEMORY:
+            self._memory.pop(next(iter(self._memory)))
+        self._memory[key] = index
+
+    def _file(self, key: str) -> Path:
+        """vLLM's key is its name of the vocabulary, which no other process knows, an underscore and the pattern."""
+        pattern = key.partition("_")[2]
+        return self.folder / f"{hashlib.sha256(f'{self._ground} {pattern}'.encode()).hexdigest()[:32]}.index"
+
+    def _trim(self) -> None:
+        files = sorted(self.folder.glob("*.index"), key=lambda file: file.stat().st_mtime, reverse=True)
+        total = 0
+        for file in files:
+            total += file.stat().st_size
+            if total > MOST_BYTES:
+                file.unlink()

@@ -1,0 +1,93 @@
+"""The jury as a user meets it: members in a file, verdicts and agreement beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from judges.errors import MagistrateError
+from magistrate.cli import SAMPLE
+from magistrate.jury import JuryFile
+from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, write
+
+MEMBERS = """
+combine = "median"
+
+[[member]]
+name = "plain"
+judge = "llm-eval"
+model = "magistrate-tiny"
+
+[[member]]
+name = "blind"
+judge = "llm-eval"
+model = "magistrate-tiny"
+options = { use_reference = false }
+weight = 2
+
+[[member]]
+name = "absent"
+judge = "llm-eval"
+model = "no-such-folder/model"
+engine = "transformers"
+revision = "none"
+"""
+
+
+def test_a_jury_goes_on_without_a_member_that_fails(tmp_path: Path) -> None:
+    members = tmp_path / "jury.toml"
+    members.write_text(MEMBERS)
+    rows = [*read(SAMPLE)[:8], {"id": "bad", "context": "hi"}]
+    source, output = write(tmp_path / "rows.jsonl", rows), tmp_path / "out.jsonl"
+    done = magistrate("jury", source, "--members", members, "-o", output)
+    assert done.returncode == 0, done.stderr
+    verdicts, plain, blind = read(output), read(tmp_path / "out.plain.jsonl"), read(tmp_path / "out.blind.jsonl")
+    assert [verdict["id"] for verdict in verdicts] == [row["id"] for row in rows]
+    assert [verdict["status"] for verdict in verdicts] == ["scored"] * 8 + ["unscored"]
+    for verdict, first, second in zip(verdicts[:8], plain, blind, strict=False):
+        said = verdict["detail"]["members"]
+        assert said["plain"]["scores"] == first["scores"]
+        assert said["absent"]["status"] == "failed"
+        for metric, score in verdict["scores"].items():
+            assert score == second["scores"][metric], "the member of twice the weight is the weighted median"
+    assert "field `response` is missing" in verdicts[8]["reason"]
+    assert "without member absent, which failed:" in done.stdout
+    stated = json.loads((tmp_path / "out.jsonl.agreement.json").read_text())
+    assert stated["relevance"]["units"] == 8
+    pairs = [(first["scores"]["content"], second["scores"]["content"]) for first, second in zip(plain[:8], blind, strict=False)]
+    assert (stated["content"]["alpha"] == 1) == all(first == second for first, second in pairs)
+    assert stated["grammar"]["alpha"] is None, "every score is 5: there is nothing to agree about"
+    again = magistrate("jury", source, "--members", members, "-o", output)
+    assert again.returncode == 0, again.stderr
+    assert read(output) == verdicts
+
+
+def test_no_other_file_is_written_over(tmp_path: Path) -> None:
+    members, source = tmp_path / "jury.toml", write(tmp_path / "rows.jsonl", [{"context": "a", "response": "b"}])
+    members.write_text(MEMBERS)
+    assert_one_sentence(magistrate("jury", source, "--members", members, "-o", members), "something other than a jury's verdicts")
+    assert members.read_text() == MEMBERS
+    assert_one_sentence(magistrate("jury", source, "--members", members, "-o", source, "--overwrite"), "holds the samples")
+    assert read(source) == [{"context": "a", "response": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("combine = ", "is no jury that can be read: Invalid value"),
+        ('combine = "vote"\nmember = []', "combine: Input should be 'mean', 'median' or 'majority'"),
+        ('[[member]]\nname = "a"', "member: List should have at least 2 items"),
+        ('[[member]]\nname = "a"\n[[member]]\nname = "../b"', "member.2.name"),
+        ('[[member]]\nname = "a"\nweight = 0\n[[member]]\nname = "b"', "member.1.weight: Input should be greater than 0"),
+        ('[[member]]\nname = "a"\nwieght = 1\n[[member]]\nname = "b"', "member.1.wieght: Extra inputs"),
+    ],
+)
+def test_a_jury_that_is_not_in_order_is_one_sentence(tmp_path: Path, content: str, complaint: str) -> None:
+    path = tmp_path / "jury.toml"
+    path.write_text(content)
+    with pytest.raises(MagistrateError) as caught:
+        JuryFile.load(path)
+    assert complaint in str(caught.value)
+    assert str(caught.value).startswith(f"{path}")
