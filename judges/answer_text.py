@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judges.constraint import answer_pattern
+from judges.constraint import answer_pattern, resolved
 
 LONGEST_PLAIN = 32
 """Bytes of a value that is no text and no list: a number, ``false`` or ``null``."""
@@ -172,12 +172,12 @@ class _Rest:
         return answer_pattern({**shape, "$defs": self.definitions})
 
     def _resolve(self, shape: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _resolved(shape, self.definitions)
+        return resolved(shape, self.definitions)
 
 
 def _tersely(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """The shape without its free text: strings empty, lists as short as they may be."""
-    shape = _resolved(shape, definitions)
+    shape = resolved(shape, definitions)
     if _is_free_text(shape):
         return {"const": ""}
     if shape.get("type") == "array":
@@ -189,7 +189,7 @@ def _tersely(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[s
 
 
 def _length(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> int:
-    shape = _resolved(shape, definitions)
+    shape = resolved(shape, definitions)
     if "anyOf" in shape:
         return max(_length(choice, definitions) for choice in shape["anyOf"])
     if "enum" in shape or "const" in shape:
@@ -204,11 +204,6 @@ def _length(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> int:
 
 def _bytes(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
-
-
-def _resolved(shape: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = shape.get("$ref")
-    return definitions[reference.removeprefix("#/$defs/")] if isinstance(reference, str) else shape
 
 
 def _is_free_text(shape: Mapping[str, Any]) -> bool:

@@ -138,7 +138,7 @@ class Shrink(Judge):
         once = sorted(set(chosen))
         if not once:
             raise AnswerError("the answer chooses nothing")
-        notes = [f"{len(chosen) - len(once)} numbers were chosen more than once"] if len(once) < len(chosen) else []
+        notes = [f"{len(chosen) - len(once)} of {len(chosen)} numbers were chosen before"] if len(once) < len(chosen) else []
         return Reading({}, notes=notes, detail={"chosen": once})
 
 

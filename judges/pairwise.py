@@ -99,9 +99,7 @@ class Pairwise(Judge):
     def render(self, sample: Sample) -> Inquiry:
         question = turns_of(sample, "question")
         language = self._language_of("".join(question))
-        words = {
-            key.removesuffix(f"_{language}"): text for key, text in prompt_file("pairwise").items() if key.endswith(language)
-        }
+        words = _words(language)
         answers = {"answer_a": _answer(sample, "answer_a", question), "answer_b": _answer(sample, "answer_b", question)}
         given = {"question": question}
         for section, name in (("reference", "reference_answer"), ("guidance", "evaluating_guidance")):

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from judges.answer_text import remainder, value_span
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
-from judges.errors import AnswerError, CannotContinueError, ContextOverflowError, RequestError, SampleError, ServerOverflowError
+from judges.errors import (
+    AnswerError,
+    CannotContinueError,
+    ContextOverflowError,
+    MagistrateError,
+    RequestError,
+    SampleError,
+    ServerOverflowError,
+)
 from judges.expected import Expectation, alternatives_wanted, expected_scores
 from judges.judge import Inquiry, Judge, Message, Prompt
 from judges.sources import Row
@@ -27,6 +35,9 @@ LEAST_ROOM = 64
 
 THOUGHT_ENDS = "</think>"
 """How models that think before they answer end their thought. How one begins is between the model and its chat template."""
+
+AFTER_THOUGHT = f"\n{THOUGHT_ENDS}\n\n"
+"""What stands between a thought and the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +81,14 @@ class Runner:
         expected: Whether to work out expected scores beside the greedy ones.
         think: Tokens that a model which thinks first may think for; 0 for a model that does not. It thinks freely, up to
             ``</think>``, and answers under the constraint.
+
+    Raises:
+        MagistrateError: The engine cannot go on behind a thought.
     """
 
     def __init__(self, judge: Judge, engine: Engine, *, expected: bool = False, think: int = 0) -> None:
+        if think and not engine.goes_on:
+            raise MagistrateError("this server takes no regular expression, so no answer can be constrained behind a thought")
         self.judge = judge
         self.engine = engine
         self.think = think
@@ -136,7 +152,9 @@ class Runner:
             why = str(error) if whole else "the answer was cut off by the token limit and could not be finished"
             return self._unscored(question, f"bad answer: {why}", answers)
         expected, missing = self._expected(answers)
-        thoughts = [answer.thought for answer in answers if answer.thought]
+        thoughts = [answer.thought.text.removesuffix(AFTER_THOUGHT) for answer in answers if answer.thought.text]
+        if any(answer.thought.cut for answer in answers):
+            missing = [*missing, f"a thought was cut off after {self.think} tokens"]
         return Verdict(
             id=question.row.id,
             judge=self.judge.name,
@@ -187,7 +205,7 @@ class Runner:
             alternatives=self._alternatives,
         )
         generation = await self.engine.generate(request)
-        answer = _Answer(generation.text, generation.complete, thought.usage + generation.usage, generation.tokens, thought.text)
+        answer = _Answer(generation.text, generation.complete, thought.usage + generation.usage, generation.tokens, thought)
         for terse in RECOVERIES:
             rest = None if answer.complete else remainder(answer.text, form.schema, terse=terse)
             if rest is None:
@@ -203,7 +221,7 @@ class Runner:
     async def _thought(self, prompt: Prompt) -> _Thought:
         """What the model thinks before it answers. A thought that the limit cuts off is ended there."""
         generation = await self.engine.generate(Request(prompt.messages, self.think, stop=THOUGHT_ENDS))
-        return _Thought(f"{generation.text.rstrip()}\n{THOUGHT_ENDS}\n\n", generation.usage)
+        return _Thought(generation.text.rstrip() + AFTER_THOUGHT, generation.usage, not generation.complete)
 
     async def _in_what_room_there_is(self, request: Request) -> Generation:
         try:
@@ -236,6 +254,7 @@ class _Thought:
 
     text: str = ""
     usage: Usage = field(default_factory=Usage)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +265,7 @@ class _Answer:
     complete: bool
     usage: Usage
     tokens: list[Token] | None
-    thought: str = ""
+    thought: _Thought = field(default_factory=_Thought)
     recovered: bool = False
 
     def followed_by(self, kept: str, more: Generation) -> _Answer:

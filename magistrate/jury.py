@@ -68,7 +68,7 @@ class MemberEntry(Host):
         return Host(**self.model_dump(include=set(Host.model_fields)))
 
     def court(self, folder: Path) -> Judge:
-        """The member's judge. A rubric is looked for beside the jury's file.
+        """The member's judge. A rubric and a list of attributes are looked for beside the jury's file.
 
         Raises:
             MagistrateError: There is no such judge or option.
@@ -76,6 +76,8 @@ class MemberEntry(Host):
         name = self.judge or catalog.usual_judge(self.model)
         rubric = Path(name).suffix.lower() in SUFFIXES
         options = {key: _text(value) for key, value in self.options.items()}
+        if "attributes" in options:
+            options["attributes"] = str(folder / options["attributes"])
         return catalog.open_judge(str(folder / name) if rubric else name, options)
 
 

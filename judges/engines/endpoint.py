@@ -172,6 +172,7 @@ class EndpointEngine(Engine):
         refusals = []
         for dialect in DIALECTS:
             self._dialect = dialect
+            self.goes_on = dialect.takes_pattern
             for alternatives in (1, 0):  # a server that refuses log-probabilities may still obey the schema
                 request = Request(question, 64, answer_pattern(schema), schema, alternatives=alternatives)
                 try:

@@ -112,10 +112,12 @@ class Engine(ABC):
     Attributes:
         window: How many requests in flight keep the engine busy.
         max_alternatives: The largest ``Request.alternatives`` the engine can serve.
+        goes_on: Whether it can go on with an answer that was begun. Known once ``identify`` has been called.
     """
 
     window: int
     max_alternatives: int
+    goes_on: bool = True
 
     @abstractmethod
     async def identify(self) -> None:

@@ -21,6 +21,8 @@ from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError, RequestError
 
 GIB = 1 << 30
+USUAL_LENGTH = 2048
+"""Tokens of a prompt and its answer to have memory for, for each answer in progress. Longer ones share a prefix, or wait."""
 MAX_LOGPROBS = 128
 """Enough for each of the 101 scores from 0 to 100."""
 
@@ -145,7 +147,8 @@ class VLLMEngine(LocalEngine):
         head_size = config.get("head_dim") or config.get("hidden_size", 0) // heads
         token = 2 * 4 * config.get("num_hidden_layers", 1) * config.get("num_key_value_heads", heads) * head_size
         context = self.max_model_len or config.get("max_position_embeddings", 4096)
-        return int(max(GIB // 4, min(4 * GIB, token * context * min(self.max_num_seqs, 64))))
+        wanted = max(context, min(context, USUAL_LENGTH) * min(self.max_num_seqs, 64))
+        return int(max(GIB // 4, min(4 * GIB, token * wanted)))
 
     def _work(self) -> None:
         stop = False

@@ -118,7 +118,8 @@ def test_thoughts_come_before_the_answer_and_are_kept(loop: asyncio.Runner, engi
     check(thinking, judge)
     assert thinking.detail is not None
     (thought,) = thinking.detail["thoughts"]
-    assert thought.endswith("</think>\n\n")
+    assert "</think>" not in thought
+    assert thinking.notes == ["a thought was cut off after 12 tokens"]
     assert thinking.usage.completion_tokens > plain.usage.completion_tokens
     assert thinking.fingerprint != plain.fingerprint
 

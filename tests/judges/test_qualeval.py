@@ -159,7 +159,7 @@ def test_shrinking_chooses_among_the_candidates_only() -> None:
     assert allowed.fullmatch('{"chosen": [10, 1, 3]}')
     assert not any(allowed.fullmatch(f'{{"chosen": [{listed}]}}') for listed in ("", "0", "11", "1, 2, 3, 4", '"a1"'))
     assert judge.read('{"chosen": [7, 2, 7]}').detail == {"chosen": [2, 7]}
-    assert judge.read('{"chosen": [7, 2, 7]}').notes == ["1 numbers were chosen more than once"]
+    assert judge.read('{"chosen": [7, 2, 7]}').notes == ["1 of 3 numbers were chosen before"]
 
 
 @given(st.integers(1, 300), st.sampled_from([1.25, 1.5, 2, 4, 7, 50]), st.integers(1, 40))

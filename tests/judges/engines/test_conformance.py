@@ -138,7 +138,7 @@ def test_a_hundred_scores_are_expected_or_refused_with_a_note(loop: asyncio.Runn
 
 
 def test_a_prompt_that_does_not_fit_is_refused_with_its_length(loop: asyncio.Runner, engine: Engine) -> None:
-    with pytest.raises(ContextOverflowError, match=r"the prompt has [\d,]+ tokens .* context holds 2,048") as caught:
+    with pytest.raises(ContextOverflowError, match=r"the prompt has [\d,]+ tokens .* context holds 8,192") as caught:
         ask(loop, engine, question("word " * 200_000))
     assert caught.value.prompt_tokens > 200_000
     (good,) = ask(loop, engine, question("still alive"))
