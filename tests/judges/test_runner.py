@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import ContextOverflowError, EngineError, RequestError
+from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError
 from judges.form import Form
 from judges.judge import Inquiry, Judge, Message, NumericScore, Prompt, Reading, Sample
 from judges.llm_eval import LLMEval
@@ -166,6 +167,82 @@ def test_a_cut_off_answer_is_finished_and_says_so() -> None:
         assert verdict.scores == {"score": 2}
         assert verdict.usage == Usage(21, 10, 10)
         assert json.loads(engine.requests[1].answer_start + missing)["score"] == 2
+
+
+class Verbose(BaseModel):
+    why: str
+    score: Literal[0, 1, 2]
+    more: str
+    last: Literal["yes", "no"]
+
+
+class VerboseJudge(ReasonedJudge):
+    form = Form(Verbose, 8)
+
+    def read(self, *answers: str) -> Reading:
+        return Reading({"score": self.form.read(answers[0]).score})
+
+
+def test_an_answer_cut_off_twice_is_finished_without_free_text() -> None:
+    engine = ScriptedEngine(
+        Generation('{"why": "so', False, Usage(10, 0, 8)),
+        Generation(', "score": 2, "more": "and so', False, Usage(11, 10, 8)),
+        Generation(', "last": "no"}', True, Usage(12, 11, 4)),
+    )
+    (verdict,) = run(engine, ["x"], VerboseJudge())
+    assert verdict.scores == {"score": 2}
+    first, freely, tersely = engine.requests
+    assert freely.answer_start == '{"why": "so"'
+    assert tersely.answer_start == '{"why": "so", "score": 2, "more": "and so"'
+    assert re.fullmatch(freely.pattern or "", ', "score": 0, "more": "any text", "last": "yes"}')
+    assert re.fullmatch(tersely.pattern or "", ', "last": "yes"}')
+    assert (first.max_tokens, freely.max_tokens, tersely.max_tokens) == (8, 64, VerboseJudge.form.terse_room)
+
+
+def test_the_last_go_takes_what_room_there_is() -> None:
+    class Narrow(ScriptedEngine):
+        async def generate(self, request: Request) -> Generation:
+            if len(self.requests) == 1 and request.max_tokens > 20:
+                raise ContextOverflowError(100, request.max_tokens, 120)
+            return await super().generate(request)
+
+    engine = Narrow(Generation('{"why": "so', False, Usage(10, 0, 8)), Generation(', "score": 2}', True, Usage(11, 10, 8)))
+    (verdict,) = run(engine, ["x"])
+    assert verdict.scores == {"score": 2}
+    assert engine.requests[1].max_tokens == 20
+
+
+def test_a_model_that_thinks_answers_behind_its_thought() -> None:
+    thought = Generation("<think>It rains.\n", True, Usage(10, 0, 5))
+    engine = ScriptedEngine(thought, Generation('{"why": "wet", "score": 2}', True, Usage(20, 10, 7)))
+    (verdict,) = run(engine, ["x"], think=100)
+    thinking, answering = engine.requests
+    assert (thinking.pattern, thinking.stop, thinking.max_tokens) == (None, "</think>", 100)
+    assert answering.answer_start == "<think>It rains.\n</think>\n\n"
+    assert answering.pattern == ReasonedJudge.form.pattern
+    assert verdict.detail == {"thoughts": ["<think>It rains."]}
+    assert verdict.notes == []
+    assert verdict.usage == Usage(30, 10, 12)
+
+
+def test_a_cut_off_answer_behind_a_thought_is_gone_on_with_behind_it() -> None:
+    engine = ScriptedEngine(
+        Generation("<think>It", False, Usage(10, 0, 2)),
+        Generation('{"why": "w', False, Usage(20, 10, 7)),
+        Generation(', "score": 1}', True, Usage(30, 20, 3)),
+    )
+    (verdict,) = run(engine, ["x"], think=2)
+    assert verdict.scores == {"score": 1}
+    assert engine.requests[2].answer_start == '<think>It\n</think>\n\n{"why": "w"'
+    assert verdict.notes == ["a thought was cut off after 2 tokens"]
+
+
+def test_a_server_that_cannot_go_on_is_not_asked_to_think() -> None:
+    engine = ScriptedEngine()
+    engine.goes_on = False
+    with pytest.raises(MagistrateError, match="no answer can be constrained behind a thought"):
+        run(engine, ["x"], think=5)
+    assert engine.requests == []
 
 
 def test_an_answer_with_nothing_finished_is_unscored_and_not_asked_again() -> None:
