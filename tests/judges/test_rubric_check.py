@@ -452,3 +452,9 @@ def test_a_long_text_full_of_brackets_costs_lines_but_not_minutes(tmp_path: Path
     text = TOML.replace("max_tokens = 400", "max_tokens = false\nfoo = '''" + "[a]\n" * 3000 + "'''\nlast = 1")
     problems = check_rubric(write(tmp_path, text))
     assert {problem.message.split(":")[0]: problem.line for problem in problems} == {"max_tokens": 5, "foo": None, "last": None}
+
+
+def test_the_rubric_of_the_documentation_is_in_order() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "judges"
+    assert check_rubric(folder / "summary-quality.toml") == []
+    assert (folder / "summary-quality.toml").read_text().strip() in (folder / "rubric.md").read_text()

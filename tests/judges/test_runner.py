@@ -30,7 +30,7 @@ class ReasonedJudge(Judge):
     """Writes reasons before its score, so that it can be cut off."""
 
     name = "reasoned"
-    form = Form(Reasoned, 8)
+    form: Form[BaseModel] = Form(Reasoned, 8)
     levels: ClassVar = {"score": "ordinal"}
 
     def render(self, sample: Sample) -> Inquiry:
