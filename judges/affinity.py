@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 
-from judges.errors import MagistrateError
+from judges.errors import AnswerError, MagistrateError
 from judges.form import AnswerModel, Form, answer_model, json_object
 from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill
@@ -140,7 +140,10 @@ class Affinity(Judge):
     def read(self, *answers: str) -> Reading:
         together: dict[str, Any] = {}
         for answer in answers:
-            together |= json_object(answer)
+            found = json_object(answer)
+            if twice := together.keys() & found.keys():
+                raise AnswerError(f"attribute {min(twice)} is rated in two answers")
+            together |= found
         rated = self._whole.read(json.dumps(together)).model_dump(by_alias=True)
         scores: dict[str, Score] = {}
         evidence = {}
@@ -165,6 +168,8 @@ def _check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
     for number, name in enumerate(names):
         if not name.strip():
             raise MagistrateError(f"attribute {number + 1} is empty")
+        if len(name.splitlines()) > 1:
+            raise MagistrateError(f"attribute {number + 1} has more than one line: {name.splitlines()[0]}")
         if name in names[:number]:
             raise MagistrateError(f"attribute `{name}` is named twice")
     return names

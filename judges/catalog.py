@@ -15,6 +15,7 @@ from judges.errors import MagistrateError
 from judges.grouse import Grouse
 from judges.insight import Insight
 from judges.judge import Judge
+from judges.jury import JURY
 from judges.llm_eval import SCALES, LLMEval
 from judges.located import SUFFIXES
 from judges.pairwise import Disagreement, Language, Orders, Pairwise
@@ -66,7 +67,7 @@ def _read_names(text: str) -> list[str]:
         return [line.strip() for line in content.splitlines() if line.strip()]
     try:
         names = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"is not a JSON list: {error}") from None
     if not all(isinstance(name, str) for name in names):
         raise ValueError("must be a list of strings")
@@ -196,6 +197,8 @@ def open_judge(name: str, options: Mapping[str, str] | None = None, **given: Any
         if key not in entry.options:
             known = ", ".join(entry.options) or "none"
             raise MagistrateError(f"judge `{name}` has no option `{key}`; it has: {known}")
+        if key in values:
+            raise MagistrateError(f"option `{key}` of judge `{name}` is given twice")
         try:
             values[key] = entry.options[key].read(text)
         except ValueError as error:
@@ -204,7 +207,7 @@ def open_judge(name: str, options: Mapping[str, str] | None = None, **given: Any
         if key not in values:
             raise MagistrateError(f"judge `{name}` needs `-O {key}=...`: {entry.options[key].says}")
     judge = entry.make(file, **values) if file else entry.make(**values)
-    if file and judge.name in JUDGES:
+    if file and judge.name in (*JUDGES, JURY):
         raise MagistrateError(f"{file}: `{judge.name}` is the name of another judge; give the rubric one of its own")
     return judge
 

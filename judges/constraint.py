@@ -21,8 +21,6 @@ WHITE_SPACE = "\u2420"
 LIST = "\u2421"
 """Stands in a schema, with a number, for a list whose pattern is made here."""
 
-STRING = r'"([^"\\\x00-\x1F\x7F-\x9F]|\\["\\/bfnrt])*"'
-
 
 def answer_pattern(schema: Mapping[str, Any]) -> str:
     """The pattern of an answer that obeys a JSON schema, spelt as ``json.dumps`` spells it.

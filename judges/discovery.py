@@ -14,17 +14,31 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, Field
 
 from judges.errors import AnswerError, MagistrateError, SampleError
-from judges.form import Form, answer_model
+from judges.form import AnswerModel, Form, answer_model
 from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample
 from judges.prompt_files import fill
-from judges.qualeval import PLURAL, Kind, check_kind, numbered, strings_field, words
-from judges.samples import kind_of, well_formed
+from judges.qualeval import PLURAL, Kind, check_kind, numbered, words
+from judges.samples import kind_of, strings_field, well_formed
 
 Task = Literal["mbpp", "dialogsum", "mmlu", "general"]
 """The paper's three data sets, each with words of its own, and any other."""
 
 ATTRIBUTE_TOKENS = 24
 """Room for one attribute, a short phrase."""
+
+NUMBER_TOKENS = 6
+"""Room for the number of one attribute."""
+
+FIXED_TOKENS = 16
+"""Room for the brackets and the key of a list."""
+
+
+class Chosen(AnswerModel):
+    chosen: list[Annotated[int, Field(ge=1)]]
+
+
+READING = Form(Chosen, 0)
+"""A chosen list as it is read, when how many candidates there were is not known any more."""
 
 
 class Discovery(Judge):
@@ -53,7 +67,7 @@ class Discovery(Judge):
         self.task = task
         self.most = most
         listed = Annotated[list[str], Field(min_length=1, max_length=most)]
-        self.form = Form(answer_model("Attributes", {PLURAL[kind]: listed}), 16 + most * ATTRIBUTE_TOKENS)
+        self.form = Form(answer_model("Attributes", {PLURAL[kind]: listed}), FIXED_TOKENS + most * ATTRIBUTE_TOKENS)
 
     @property
     def forms(self) -> Sequence[Form[BaseModel]]:
@@ -68,7 +82,8 @@ class Discovery(Judge):
 
     def render(self, sample: Sample) -> Inquiry:
         text = words()
-        examples = "\n\n".join(f"Example {n}:\n{example}" for n, example in enumerate(_examples(sample), start=1))
+        shown = [{"number": str(number), "text": example} for number, example in enumerate(_examples(sample), start=1)]
+        examples = "\n\n".join(fill(text["discover_example"], values) for values in shown)
         values = {"kinds": PLURAL[self.kind], "most": str(self.most), "examples": examples}
         asked = f"{text[f'discover_{self.kind}_{self.task}']}\n\n{fill(text['discover_answer'], values)}"
         return Inquiry((Prompt((Message("user", asked),), self.form),))
@@ -121,20 +136,21 @@ class Shrink(Judge):
         return {}
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"prompts": words(), "kind": self.kind, "factor": self.factor, "least": self.least}
+        room = {"fixed": FIXED_TOKENS, "each": NUMBER_TOKENS}
+        return {"prompts": words(), "kind": self.kind, "factor": self.factor, "least": self.least, "room": room}
 
     def render(self, sample: Sample) -> Inquiry:
-        candidates = strings_field(sample, "attributes")
+        candidates = _some(sample, "attributes")
         most = min(len(candidates), max(self.least, math.ceil(len(candidates) / self.factor)))
         numbers = Literal[tuple(range(1, len(candidates) + 1))]  # type: ignore[valid-type]
         chosen = Annotated[list[numbers], Field(min_length=1, max_length=most)]  # type: ignore[valid-type]
-        form = Form(answer_model("Chosen", {"chosen": chosen}), 16 + most * 6)
+        form = Form(answer_model("Chosen", {"chosen": chosen}), FIXED_TOKENS + most * NUMBER_TOKENS)
         values = {"kinds": PLURAL[self.kind], "most": str(most), "candidates": numbered(candidates)}
         return Inquiry((Prompt((Message("user", fill(words()["shrink"], values)),), form),))
 
     def read(self, *answers: str) -> Reading:
         (answer,) = answers
-        chosen = Form(answer_model("Chosen", {"chosen": list[int]}), 0).read(answer).model_dump(by_alias=True)["chosen"]
+        chosen = READING.read(answer).chosen
         once = sorted(set(chosen))
         if not once:
             raise AnswerError("the answer chooses nothing")
@@ -144,8 +160,15 @@ class Shrink(Judge):
 
 def _examples(sample: Sample) -> list[str]:
     if isinstance(sample.get("examples"), list | tuple) and all(isinstance(one, Mapping) for one in sample["examples"]):
-        return strings_field({"examples": [_fields(one) for one in sample["examples"]]}, "examples")
-    return strings_field(sample, "examples")
+        return _some({"examples": [_fields(one) for one in sample["examples"]]}, "examples")
+    return _some(sample, "examples")
+
+
+def _some(sample: Sample, name: str) -> list[str]:
+    found = strings_field(sample, name)
+    if not found:
+        raise SampleError(name, "is an empty list")
+    return found
 
 
 def _fields(example: Mapping[str, Any]) -> str:
@@ -153,5 +176,9 @@ def _fields(example: Mapping[str, Any]) -> str:
     for name, value in example.items():
         if not isinstance(value, str | int | float | list | None):
             raise SampleError("examples", f"field `{name}` of an example is {kind_of(value)}")
-        shown.append(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+        try:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            raise SampleError("examples", f"field `{name}` of an example holds something that JSON cannot") from None
+        shown.append(f"{name}: {text}")
     return well_formed("\n".join(shown))

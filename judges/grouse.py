@@ -12,11 +12,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from judges.errors import SampleError
 from judges.form import AnswerModel, Form, answer_model
 from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill, prompt_file
-from judges.samples import kind_of, spelt_tags, text_field, well_formed
+from judges.samples import spelt_tags, strings_field, text_field
 
 MOST_REFERENCES = 10
 """As many as Llama-3-GroUSE was trained on."""
@@ -137,14 +136,16 @@ class Grouse(Judge):
         return {"prompts": prompt_file("grouse"), "per_metric": self.per_metric}
 
     def render(self, sample: Sample) -> Inquiry:
-        references = _references(sample)
+        words = prompt_file("grouse")
+        references = strings_field(sample, "references")
+        numbered = [{"number": str(number), "text": text} for number, text in enumerate(references, start=1)]
         values = {
-            "references": "".join(f"Reference {number}: {text}\n" for number, text in enumerate(references, start=1)),
+            "references": "".join(fill(words["reference"], each) for each in numbered),
             "user_request": text_field(sample, "input"),
             "ground_truth": text_field(sample, "expected_output"),
             "prediction_to_evaluate": text_field(sample, "actual_output"),
         }
-        shown = fill(prompt_file("grouse")["sample"], values)
+        shown = fill(words["sample"], values)
         prompts = [Prompt((Message("user", _instructions(metrics) + shown),), form) for metrics, form in self._forms.items()]
         return Inquiry(tuple(prompts), (*_notes(references), *spelt_tags(values, TAGS)))
 
@@ -199,18 +200,6 @@ def _says(so: bool) -> str:
 
 def _spelt(score: Score) -> str:
     return "null" if score is None else str(score)
-
-
-def _references(sample: Sample) -> list[str]:
-    references = sample.get("references")
-    if references is None:
-        text_field(sample, "references")
-    if not isinstance(references, list | tuple):
-        raise SampleError("references", f"must be a list of strings, not {kind_of(references)}")
-    for number, reference in enumerate(references, start=1):
-        if not isinstance(reference, str):
-            raise SampleError("references", f"must hold strings; reference {number} is {kind_of(reference)}")
-    return [well_formed(reference) for reference in references]
 
 
 def _notes(references: Sequence[str]) -> Iterator[str]:

@@ -62,11 +62,11 @@ def read_located(path: Path) -> LocatedFile:
         UnreadableError: It is none, or cannot be read.
     """
     text = _file_text(path)
-    return _toml(text) if path.suffix == ".toml" else _yaml(text)
+    return _toml(text) if path.suffix.lower() == ".toml" else _yaml(text)
 
 
 def _file_text(path: Path) -> str:
-    if path.suffix not in (".toml", ".yaml", ".yml"):
+    if path.suffix.lower() not in SUFFIXES:
         raise UnreadableError("the file must end in .toml, .yaml or .yml")
     try:
         with path.open("rb") as file:

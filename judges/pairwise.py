@@ -98,6 +98,8 @@ class Pairwise(Judge):
 
     def render(self, sample: Sample) -> Inquiry:
         question = turns_of(sample, "question")
+        if not question:
+            raise SampleError("question", "is an empty list")
         language = self._language_of("".join(question))
         words = _words(language)
         answers = {"answer_a": _answer(sample, "answer_a", question), "answer_b": _answer(sample, "answer_b", question)}

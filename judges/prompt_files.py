@@ -11,9 +11,9 @@ from importlib.resources import files
 
 @cache
 def prompt_file(name: str) -> Mapping[str, str]:
-    """The texts of ``prompts/NAME.toml``. The line break after an opening quote belongs to the file, not to the text."""
+    """The texts of ``prompts/NAME.toml``."""
     text = files("judges").joinpath(f"prompts/{name}.toml").read_text(encoding="utf-8")
-    return {key: str(value).removeprefix("\n") for key, value in tomllib.loads(text).items()}
+    return {key: str(value) for key, value in tomllib.loads(text).items()}
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

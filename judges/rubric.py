@@ -16,7 +16,7 @@ from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, R
 from judges.prompt_files import fill, prompt_file
 from judges.rubric_check import load_rubric
 from judges.rubric_file import REASONING, Example, Metric, RubricFile
-from judges.samples import turns_field
+from judges.samples import spelt_tags, turns_field
 
 REASONING_TOKENS = 300
 """Room for the reasons, unless the rubric says how much an answer may have."""
@@ -115,9 +115,7 @@ class Rubric(Judge):
         """The sample's fields, each between tags, and a note for each field that spells a tag itself."""
         texts = {name: turns_field(sample, name) for name in self.file.fields}
         tags = [tag for name in texts for tag in (f"<{name}>", f"</{name}>")]
-        notes = [
-            f"field `{name}` holds the prompt's own tag {tag}" for name, text in texts.items() for tag in tags if tag in text
-        ]
+        notes = spelt_tags(texts, tags)
         shown = [fill(prompt_file("rubric")["field"], {"name": name, "value": text}) for name, text in texts.items()]
         return "\n".join(shown), tuple(notes)
 

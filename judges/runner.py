@@ -11,18 +11,21 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import BaseModel
+
 from judges.answer_text import remainder, value_span
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
 from judges.errors import (
     AnswerError,
     CannotContinueError,
     ContextOverflowError,
-    MagistrateError,
+    EngineError,
     RequestError,
     SampleError,
     ServerOverflowError,
 )
 from judges.expected import Expectation, alternatives_wanted, expected_scores
+from judges.form import Form
 from judges.judge import Inquiry, Judge, Message, Prompt
 from judges.sources import Row
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
@@ -83,12 +86,12 @@ class Runner:
             ``</think>``, and answers under the constraint.
 
     Raises:
-        MagistrateError: The engine cannot go on behind a thought.
+        EngineError: The engine cannot go on behind a thought.
     """
 
     def __init__(self, judge: Judge, engine: Engine, *, expected: bool = False, think: int = 0) -> None:
         if think and not engine.goes_on:
-            raise MagistrateError("this server takes no regular expression, so no answer can be constrained behind a thought")
+            raise EngineError("this server takes no regular expression, so no answer can be constrained behind a thought")
         self.judge = judge
         self.engine = engine
         self.think = think
@@ -137,20 +140,19 @@ class Runner:
         """
         if question.inquiry is None:
             return self._unscored(question, question.problem or "the row holds no sample")
-        answers: list[_Answer] = []
+        asked = _Asked()
         try:
-            for prompt in question.inquiry.prompts:
-                answers += await self._ask_in_parts(prompt)
+            answers = [answer for prompt in question.inquiry.prompts for answer in await self._ask_in_parts(prompt, asked)]
         except ContextOverflowError as error:
-            return self._unscored(question, str(error), answers)
+            return self._unscored(question, str(error), asked)
         except RequestError as error:
-            return self._unscored(question, f"{ENGINE_FAULT}{error}", answers)
+            return self._unscored(question, f"{ENGINE_FAULT}{error}", asked)
         try:
             reading = self.judge.read(*(answer.text for answer in answers))
         except AnswerError as error:
             whole = all(answer.complete for answer in answers)
             why = str(error) if whole else "the answer was cut off by the token limit and could not be finished"
-            return self._unscored(question, f"bad answer: {why}", answers)
+            return self._unscored(question, f"bad answer: {why}", asked)
         expected, missing = self._expected(answers)
         thoughts = [answer.thought.text.removesuffix(AFTER_THOUGHT) for answer in answers if answer.thought.text]
         if any(answer.thought.cut for answer in answers):
@@ -163,11 +165,11 @@ class Runner:
             expected=expected,
             justification=reading.justification,
             detail={**(reading.detail or {}), "thoughts": thoughts} if thoughts else reading.detail,
-            recovered=any(answer.recovered for answer in answers),
+            recovered=asked.recovered,
             notes=[*question.inquiry.notes, *reading.notes, *missing],
             sample=question.key,
             fingerprint=self.fingerprint,
-            usage=_usage(answers),
+            usage=asked.usage,
         )
 
     def _expected(self, answers: Sequence[_Answer]) -> tuple[dict[str, Expectation | None] | None, list[str]]:
@@ -182,20 +184,20 @@ class Runner:
             notes += missing
         return found, notes
 
-    async def _ask_in_parts(self, prompt: Prompt) -> list[_Answer]:
+    async def _ask_in_parts(self, prompt: Prompt, asked: _Asked) -> list[_Answer]:
         """Put a prompt, or smaller ones in its place where it does not fit the context and the judge can divide it."""
         try:
-            return [await self._ask(prompt)]
+            return [await self._ask(prompt, asked)]
         except ContextOverflowError:
             parts = self.judge.divide(prompt)
             if not parts:
                 raise
-        return [answer for part in parts for answer in await self._ask_in_parts(part)]
+        return [answer for part in parts for answer in await self._ask_in_parts(part, asked)]
 
-    async def _ask(self, prompt: Prompt) -> _Answer:
+    async def _ask(self, prompt: Prompt, asked: _Asked) -> _Answer:
         """Put a prompt; where the token limit cuts the answer off, have the model go on with what is missing."""
         form = prompt.form
-        thought = await self._thought(prompt) if self.think else _Thought()
+        thought = await self._thought(prompt, asked) if self.think else _Thought()
         request = Request(
             prompt.messages,
             form.max_tokens,
@@ -204,56 +206,82 @@ class Runner:
             answer_start=thought.text,
             alternatives=self._alternatives,
         )
-        generation = await self.engine.generate(request)
-        answer = _Answer(generation.text, generation.complete, thought.usage + generation.usage, generation.tokens, thought)
+        generation = await self._generate(request, asked)
+        answer = _Answer(generation.text, generation.complete, generation.tokens, thought)
         for terse in RECOVERIES:
             rest = None if answer.complete else remainder(answer.text, form.schema, terse=terse)
             if rest is None:
                 break
-            room = form.terse_room if terse else max(LEAST_ROOM, form.max_tokens // 4)
+            room = form.terse_room if terse else self._free_room(form, generation.usage)
+            if room < 1:
+                continue
             go_on = replace(request, max_tokens=room, pattern=rest.pattern, schema=None, answer_start=thought.text + rest.kept)
             try:
-                answer = answer.followed_by(rest.kept, await self._in_what_room_there_is(go_on))
-            except (ContextOverflowError, CannotContinueError):
+                generation = await self._in_what_room_there_is(go_on, asked)
+            except ContextOverflowError:
+                continue
+            except CannotContinueError:
                 break
+            asked.recovered = True
+            answer = answer.followed_by(rest.kept, generation)
         return answer
 
-    async def _thought(self, prompt: Prompt) -> _Thought:
-        """What the model thinks before it answers. A thought that the limit cuts off is ended there."""
-        generation = await self.engine.generate(Request(prompt.messages, self.think, stop=THOUGHT_ENDS))
-        return _Thought(generation.text.rstrip() + AFTER_THOUGHT, generation.usage, not generation.complete)
+    def _free_room(self, form: Form[BaseModel], used: Usage) -> int:
+        """Tokens to go on freely with, which leave those for the terse end; less than 1 where there are none."""
+        wanted = max(LEAST_ROOM, form.max_tokens // 4)
+        if self.engine.context is None:
+            return wanted
+        left = self.engine.context - used.prompt_tokens - used.completion_tokens - form.terse_room
+        return min(wanted, left)
 
-    async def _in_what_room_there_is(self, request: Request) -> Generation:
+    async def _thought(self, prompt: Prompt, asked: _Asked) -> _Thought:
+        """What the model thinks before it answers. A thought that the limit cuts off is ended there."""
+        generation = await self._generate(Request(prompt.messages, self.think, stop=THOUGHT_ENDS), asked)
+        return _Thought(generation.text.rstrip() + AFTER_THOUGHT, not generation.complete)
+
+    async def _in_what_room_there_is(self, request: Request, asked: _Asked) -> Generation:
         try:
-            return await self.engine.generate(request)
+            return await self._generate(request, asked)
         except ServerOverflowError:
             raise
         except ContextOverflowError as error:
             room = error.limit - error.prompt_tokens
             if room < 1:
                 raise
-            return await self.engine.generate(replace(request, max_tokens=room))
+            return await self._generate(replace(request, max_tokens=room), asked)
 
-    def _unscored(self, question: Question, reason: str, answers: Sequence[_Answer] = ()) -> Verdict:
+    async def _generate(self, request: Request, asked: _Asked) -> Generation:
+        generation = await self.engine.generate(request)
+        asked.usage += generation.usage
+        return generation
+
+    def _unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
         return Verdict(
             id=question.row.id,
             judge=self.judge.name,
             status="unscored",
             reason=reason,
-            recovered=any(answer.recovered for answer in answers),
+            recovered=asked is not None and asked.recovered,
             notes=list(question.inquiry.notes) if question.inquiry else [],
             sample=question.key,
             fingerprint=self.fingerprint,
-            usage=_usage(answers),
+            usage=asked.usage if asked else Usage(),
         )
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What one question took, whatever came of it."""
+
+    usage: Usage = field(default_factory=Usage)
+    recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Thought:
-    """What a model wrote before its answer, up to and with the end of the thought."""
+    """What a model wrote before its answer, up to and with the end of the thought; ``cut`` where that was the limit's doing."""
 
     text: str = ""
-    usage: Usage = field(default_factory=Usage)
     cut: bool = False
 
 
@@ -263,20 +291,14 @@ class _Answer:
 
     text: str
     complete: bool
-    usage: Usage
     tokens: list[Token] | None
-    thought: _Thought = field(default_factory=_Thought)
-    recovered: bool = False
+    thought: _Thought
 
     def followed_by(self, kept: str, more: Generation) -> _Answer:
         tokens = None
         if self.tokens is not None and more.tokens is not None:
             tokens = [*_tokens_of(kept, self.tokens), *more.tokens]
-        return _Answer(kept + more.text, more.complete, self.usage + more.usage, tokens, self.thought, recovered=True)
-
-
-def _usage(answers: Iterable[_Answer]) -> Usage:
-    return sum((answer.usage for answer in answers), Usage())
+        return _Answer(kept + more.text, more.complete, tokens, self.thought)
 
 
 def _tokens_of(kept: str, tokens: list[Token]) -> list[Token]:

@@ -44,6 +44,23 @@ def turns_of(sample: Sample, name: str) -> list[str]:
     return [_turn(turn, name, number) for number, turn in enumerate(value, start=1)]
 
 
+def strings_field(sample: Sample, name: str) -> list[str]:
+    """A field that must be a list of strings; it may be empty.
+
+    Raises:
+        SampleError: It is missing or something else.
+    """
+    if name not in sample:
+        raise SampleError(name, "is missing")
+    value = sample[name]
+    if not isinstance(value, list | tuple):
+        raise SampleError(name, f"must be a list of strings, not {kind_of(value)}")
+    for number, text in enumerate(value, start=1):
+        if not isinstance(text, str):
+            raise SampleError(name, f"must hold strings; number {number} is {kind_of(text)}")
+    return [well_formed(text) for text in value]
+
+
 def well_formed(text: str) -> str:
     """The text with each lone surrogate, which no encoding can carry, as U+FFFD; two that belong together are their character."""
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,14 +18,14 @@ from judges.agreement import MetricAgreement, weakest_levels
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine
 from judges.errors import EngineError, MagistrateError
-from judges.judge import Judge
+from judges.judge import Judge, Level
 from judges.jury import JURY, Combine, Jury, Member
 from judges.located import SUFFIXES
 from judges.summary import Summary
 from judges.verdict import Verdict
 from magistrate.scoring import score_file
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 
 
 class Host(BaseModel):
@@ -155,23 +155,16 @@ async def hear(
     """
     entries = JuryFile.load(jury_file)
     courts = {entry.name: entry.court(jury_file.parent) for entry in entries.member}
-    orders = {metric: labels for court in courts.values() for metric, labels in court.label_orders.items()}
-    jury = Jury(
-        entries.combine,
-        [Member(entry.name, entry.weight) for entry in entries.member],
-        weakest_levels(court.levels for court in courts.values()),
-        orders,
-    )
-    _check_output(source, output, overwrite=overwrite)
+    jury = Jury(entries.combine, [Member(entry.name, entry.weight) for entry in entries.member], *_scales(courts))
     files = {entry.name: output.with_name(f"{output.stem}.{entry.name}{output.suffix}") for entry in entries.member}
-    failures: dict[str, str] = {}
+    _check_output(source, output, files.values(), overwrite=overwrite)
+    engines, failures = _open(entries.member)
     count = 0
-    for host, members in _by_host(entries.member).items():
-        waiting = list(members)
+    for host, engine in engines.items():
         try:
-            async with _opened(host) as engine:
-                for member in members:
-                    console.print(f"member {member.name}: judge {courts[member.name].name}", highlight=False)
+            for member in (entry for entry in entries.member if entry.host == host):
+                console.print(f"member {member.name}: judge {courts[member.name].name}", highlight=False)
+                try:
                     outcome = await score_file(
                         source,
                         files[member.name],
@@ -184,68 +177,92 @@ async def hear(
                         limit=limit,
                         debug=debug,
                     )
+                except EngineError as error:
+                    failures[member.name] = str(error)
+                else:
                     count = outcome.judged + outcome.kept
-                    waiting.remove(member)
-        except EngineError as error:
-            for member in waiting:
-                failures[member.name] = str(error)
+        finally:
+            await engine.close()
     if len(failures) == len(entries.member):
         raise MagistrateError("every member of the jury failed: " + "; ".join(f"{name}: {why}" for name, why in failures.items()))
     heard = {name: file for name, file in files.items() if name not in failures}
     summary = _deliberate(jury, heard, failures, count, output)
-    agreement = jury.agreement()
-    stated = {metric: asdict(found) for metric, found in agreement.items()}
-    output.with_name(output.name + ".agreement.json").write_text(json.dumps(stated, indent=2) + "\n")
-    return Hearing(summary, agreement, failures, heard)
+    return Hearing(summary, jury.agreement(), failures, heard)
 
 
-@asynccontextmanager
-async def _opened(host: Host) -> AsyncIterator[Engine]:
-    """An engine that is closed at the end. It is started by the first member that has something to judge."""
-    engine = host.open()
-    try:
-        yield engine
-    finally:
-        await engine.close()
+def _scales(courts: Mapping[str, Judge]) -> tuple[dict[str, Level], dict[str, Sequence[str]]]:
+    """Each metric's level of measurement and the order of its labels.
+
+    Raises:
+        MagistrateError: Two members score one metric on different scales.
+    """
+    scales: dict[str, tuple[str, object]] = {}
+    for name, court in courts.items():
+        legal = {score.metric: score.legal for score in court.numeric_scores}
+        for metric in court.levels:
+            scale = (legal.get(metric), tuple(court.label_orders.get(metric, ())))
+            first, its_scale = scales.setdefault(metric, (name, scale))
+            if scale != its_scale:
+                raise MagistrateError(
+                    f"members {first} and {name} score `{metric}` on different scales, which cannot be combined; "
+                    "give both the same scale, or the metric another name in one of them"
+                )
+    orders = {metric: labels for court in courts.values() for metric, labels in court.label_orders.items()}
+    return weakest_levels(court.levels for court in courts.values()), orders
 
 
-def _by_host(members: Sequence[MemberEntry]) -> dict[Host, list[MemberEntry]]:
-    hosts: dict[Host, list[MemberEntry]] = {}
+def _open(members: Sequence[MemberEntry]) -> tuple[dict[Host, Engine], dict[str, str]]:
+    """An engine for each host, none of them started, and the members whose model is not to be had."""
+    engines: dict[Host, Engine] = {}
+    failures: dict[str, str] = {}
     for member in members:
-        hosts.setdefault(member.host, []).append(member)
-    return hosts
+        try:
+            if member.host not in engines:
+                engines[member.host] = member.host.open()
+        except EngineError as error:
+            failures[member.name] = str(error)
+    return engines, failures
 
 
 def _deliberate(jury: Jury, files: Mapping[str, Path], failures: Mapping[str, str], count: int, output: Path) -> Summary:
     """Combine the members' files, which are in the order of the input, a sample at a time."""
     summary = Summary()
-    partial = output.with_name(output.name + ".partial")
+    verdicts, agreement = (output.with_name(f".{output.name}.{kind}") for kind in ("partial", "agreement"))
     absent = dict.fromkeys(failures)
     try:
-        with ExitStack() as stack, partial.open("w", encoding="utf-8") as target:
+        with ExitStack() as stack, verdicts.open("w", encoding="utf-8") as target:
             streams = {name: stack.enter_context(file.open("rb")) for name, file in files.items()}
             for lines in islice(zip(*streams.values(), strict=False), count):
                 heard = {name: Verdict.from_json(line) for name, line in zip(streams, lines, strict=True)}
                 verdict = jury.deliberate(heard | absent, failures)
                 target.write(verdict.to_json() + "\n")
                 summary.add(verdict)
-        partial.replace(output)
+        if summary.scored + summary.unscored.total() < count:
+            raise MagistrateError(f"a member's file has fewer than {count:,} verdicts: run the same command again")
+        stated = {metric: asdict(found) for metric, found in jury.agreement().items()}
+        agreement.write_text(json.dumps(stated, indent=2) + "\n")
+        agreement.replace(output.with_name(output.name + ".agreement.json"))
+        verdicts.replace(output)
     except OSError as error:
         raise MagistrateError(f"{output} cannot be written: {error.strerror or error}") from error
+    finally:
+        for scratch in (verdicts, agreement):
+            scratch.unlink(missing_ok=True)
     return summary
 
 
-def _check_output(source: Path, output: Path, *, overwrite: bool) -> None:
+def _check_output(source: Path, output: Path, files: Iterable[Path], *, overwrite: bool) -> None:
     """A jury's verdicts are made anew from the members', but no other file is written over unless the user says so."""
     if not source.exists():
         raise MagistrateError(f"{source}: there is no such file")
-    if output.exists() and output.samefile(source):
-        raise MagistrateError(f"{output} holds the samples; give `-o` another file")
+    for file in (output, *files):
+        if file.exists() and file.samefile(source):
+            raise MagistrateError(f"{file} holds the samples; give `-o` another file")
     if overwrite or not output.exists():
         return
     try:
-        with output.open("rb") as file:
-            ours = Verdict.from_json(file.readline()).judge == JURY
+        with output.open("rb") as earlier:
+            ours = Verdict.from_json(earlier.readline()).judge == JURY
     except (OSError, ValueError):
         ours = False
     if not ours:

@@ -88,7 +88,6 @@ class EndpointEngine(Engine):
         self.window = window
         self.attempts = attempts
         self._model = model
-        self._limit: int | None = None
         self._version = "unknown"
         self._dialect = DIALECTS[0]
         self._timeout = timeout
@@ -155,7 +154,7 @@ class EndpointEngine(Engine):
             names = ", ".join(sorted(served)) or "none"
             raise EngineError(f"{self.base_url} does not serve model {self._model or '(none given)'}; it serves: {names}")
         limit = served[self._model].get("max_model_len")
-        self._limit = limit if isinstance(limit, int) else None
+        self.context = limit if isinstance(limit, int) else None
 
     async def _find_version(self) -> None:
         try:
@@ -196,10 +195,10 @@ class EndpointEngine(Engine):
         A token is at least one byte, so most prompts are known to fit by their size. Only a long one is worth asking the
         server, where it can count.
         """
-        if self._limit is None:
+        if self.context is None:
             return
         most = sum(len(message.content.encode()) + 64 for message in messages) + len(request.answer_start.encode())
-        if most + request.max_tokens <= self._limit:
+        if most + request.max_tokens <= self.context:
             return
         turns = [{"role": message.role, "content": message.content} for message in messages]
         try:
@@ -207,8 +206,8 @@ class EndpointEngine(Engine):
         except RequestError:
             return  # the server cannot count; it refuses what is too long
         length = counted.get("count")
-        if isinstance(length, int) and length + request.max_tokens > self._limit:
-            raise ContextOverflowError(length, request.max_tokens, self._limit)
+        if isinstance(length, int) and length + request.max_tokens > self.context:
+            raise ContextOverflowError(length, request.max_tokens, self.context)
 
     async def _get(self, path: str, *, root: bool = False) -> dict[str, Any]:
         return await self._send("GET", path, None, root)

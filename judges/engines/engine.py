@@ -112,11 +112,13 @@ class Engine(ABC):
     Attributes:
         window: How many requests in flight keep the engine busy.
         max_alternatives: The largest ``Request.alternatives`` the engine can serve.
+        context: Length of the model's context in tokens, where it is known. Known once the engine is started.
         goes_on: Whether it can go on with an answer that was begun. Known once ``identify`` has been called.
     """
 
     window: int
     max_alternatives: int
+    context: int | None = None
     goes_on: bool = True
 
     @abstractmethod

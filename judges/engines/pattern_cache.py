@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,16 @@ from typing import Any
 from judges.engines import weights
 
 MOST_BYTES = 2 << 30
-"""On disk, for all models together. A large one has 30 MB for a pattern with much free text."""
+"""On disk, for all vocabularies together; looked after at each start. A large one has 30 MB for a pattern with much free text."""
 
 MOST_IN_MEMORY = 128
+A_DAY = 86_400
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """16 hexadecimal digits that tell a tokenizer's vocabulary and its end of text from any other."""
+    vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    return hashlib.sha256(json.dumps([vocabulary, tokenizer.eos_token_id]).encode()).hexdigest()[:16]
 
 
 class PatternCache:
@@ -23,13 +32,13 @@ class PatternCache:
     A disk that cannot be read or written costs the compiling and nothing else. The oldest files go where there are too many.
 
     Args:
-        model: What tells the model, and so its vocabulary, from any other.
+        vocabulary: What tells the vocabulary from any other.
         folder: Where files are kept; a folder of the user's cache by default.
     """
 
-    def __init__(self, model: str, folder: Path | None = None) -> None:
+    def __init__(self, vocabulary: str, folder: Path | None = None) -> None:
         self.folder = folder or weights.cache_folder() / "patterns"
-        self._ground = f"{model} {metadata.version('outlines_core')}"
+        self._ground = f"{vocabulary} {metadata.version('outlines_core')}"
         self._memory: dict[str, Any] = {}
         with contextlib.suppress(OSError):
             self._trim()
@@ -60,6 +69,7 @@ class PatternCache:
         file = self._file(key)
         try:
             index = Index.from_binary(file.read_bytes())
+            os.utime(file)  # the oldest to go are those least in use
         except OSError:
             return False
         except Exception:  # a file that was cut short, say: whatever Outlines calls that
@@ -81,6 +91,9 @@ class PatternCache:
 
     def _trim(self) -> None:
         files = sorted(self.folder.glob("*.index"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for scratch in self.folder.iterdir():
+            if scratch.suffix != ".index" and scratch.stat().st_mtime < time.time() - A_DAY:
+                scratch.unlink()  # of a process that was killed
         total = 0
         for file in files:
             total += file.stat().st_size

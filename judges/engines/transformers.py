@@ -139,20 +139,20 @@ class TransformersEngine(LocalEngine):
         tokenizer = self.chat.tokenizer
         ends = self._stop_ids()
         length = next((place for place, token in enumerate(ids) if token in ends), None)
-        complete = length is not None
         answer = ids[:length]
         text = tokenizer.decode(answer, skip_special_tokens=True)
-        if job.request.stop and job.request.stop in text:  # behind it stands the padding of a row that ended before others
-            complete = True
+        stopped = bool(job.request.stop) and job.request.stop in text
+        if stopped:  # behind it stands only the padding of a row that ended before others
             answer = [token for token in answer if token != tokenizer.pad_token_id]
             text = text.partition(job.request.stop)[0]
+        complete = stopped or length is not None
         tokens = None
         if job.request.alternatives:
             tokens = [
                 Token(tokenizer.decode([token]), recorder.alternatives(tokenizer, place, row))
                 for place, token in enumerate(answer)
             ]
-        usage = Usage(len(job.prompt_ids), 0, len(answer) + (length is not None))
+        usage = Usage(len(job.prompt_ids), 0, len(answer) + (complete and not stopped))
         return Generation(text, complete, usage, tokens)
 
     def _stop_ids(self) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Token, Usage
-from judges.engines.pattern_cache import PatternCache
+from judges.engines.pattern_cache import PatternCache, vocabulary_digest
 from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError, RequestError
 
@@ -130,7 +130,7 @@ class VLLMEngine(LocalEngine):
                 arguments.setdefault("kv_cache_memory_bytes", self._cache_bytes())
             _make_searchable()
         if self.constraint == "outlines":
-            _keep_patterns(PatternCache(self._identity.weights or self.folder.name))
+            _keep_patterns()
         try:
             self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
         except Exception as error:
@@ -235,15 +235,23 @@ def _make_searchable() -> None:
     kind.__getattr__ = without_special
 
 
-def _keep_patterns(cache: PatternCache) -> None:
+def _keep_patterns() -> None:
     """Give vLLM's Outlines backend, which is made at the first request, a cache that outlives the process (vLLM 0.32).
 
     Its own on disk is never hit by another process: it calls a vocabulary by a digest that differs from one to the next.
     """
-    from vllm.v1.structured_output import backend_outlines
+    from vllm.v1.structured_output.backend_outlines import OutlinesBackend
 
-    if hasattr(backend_outlines, "get_outlines_cache"):  # another version of vLLM compiles once in each process
-        backend_outlines.get_outlines_cache = lambda: cache
+    make = OutlinesBackend.__post_init__
+    if getattr(make, "keeps_patterns", False):
+        return
+
+    def make_with_cache(backend: Any) -> None:
+        make(backend)
+        backend.cache = PatternCache(f"vllm {installed_version()}, {vocabulary_digest(backend.tokenizer)}")
+
+    make_with_cache.keeps_patterns = True  # type: ignore[attr-defined]
+    OutlinesBackend.__post_init__ = make_with_cache
 
 
 def _last_line(error: BaseException) -> str:

@@ -64,6 +64,7 @@ class LocalEngine(Engine):
     def __init__(self) -> None:
         self._inbox: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._loading: asyncio.Future[None] | None = None
         self._failure: EngineError | None = None
         self._open: set[Job] = set()
         self._loaded = False
@@ -91,13 +92,12 @@ class LocalEngine(Engine):
         return
 
     async def start(self) -> None:
-        if self._thread is not None:
-            return
-        loop = asyncio.get_running_loop()
-        loaded: asyncio.Future[None] = loop.create_future()
-        self._thread = threading.Thread(target=self._run, args=(loop, loaded), name="engine", daemon=True)
-        self._thread.start()
-        await loaded
+        if self._thread is None or self._loading is None:
+            loop = asyncio.get_running_loop()
+            self._loading = loop.create_future()
+            self._thread = threading.Thread(target=self._run, args=(loop, self._loading), name="engine", daemon=True)
+            self._thread.start()
+        await asyncio.shield(self._loading)
 
     async def generate(self, request: Request) -> Generation:
         if self._failure is not None:
@@ -127,6 +127,7 @@ class LocalEngine(Engine):
         except Exception as error:
             fault = error if isinstance(error, EngineError) else EngineError(f"the model cannot be loaded: {error}")
             fault.__cause__ = error if fault is not error else error.__cause__
+            self._failure = fault
             loop.call_soon_threadsafe(_settle, loaded, fault)
             return
         self._loaded = True

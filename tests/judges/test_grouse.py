@@ -182,7 +182,11 @@ def test_what_a_reader_should_know_of_the_sample_is_noted() -> None:
 
 @pytest.mark.parametrize(
     ("references", "complaint"),
-    [("one", "must be a list of strings, not a string"), ([1], "reference 1 is a number"), (None, "must be a string, not null")],
+    [
+        ("one", "must be a list of strings, not a string"),
+        ([1], "must hold strings; number 1 is a number"),
+        (None, "must be a list of strings, not null"),
+    ],
 )
 def test_references_that_are_no_list_of_strings_are_refused(references: Any, complaint: str) -> None:
     with pytest.raises(SampleError, match=complaint):

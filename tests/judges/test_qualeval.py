@@ -86,7 +86,13 @@ def test_affinity_reads_every_attribute_once_however_it_was_asked() -> None:
     assert whole.scores == {"Health": 1, "Food and drink": 2, "Work": 3}
     assert whole.detail == {"evidence": {"Health": "e1", "Food and drink": "e2", "Work": "e3"}}
     assert judge.read(json.dumps({"1": one["1"]}), json.dumps({"2": one["2"], "3": one["3"]})) == whole
-    for broken in (['{"1": {"evidence": "", "score": 1}}'], [json.dumps(one | {"4": one["1"]})], ["[]"], ["{"]):
+    for broken in (
+        ['{"1": {"evidence": "", "score": 1}}'],
+        [json.dumps(one | {"4": one["1"]})],
+        ["[]"],
+        ["{"],
+        [json.dumps(one), json.dumps({"1": one["1"]})],
+    ):
         with pytest.raises(AnswerError):
             judge.read(*broken)
 

@@ -158,8 +158,8 @@ def test_a_sample_that_cannot_be_judged_names_the_field(sample: dict[str, Any], 
 def test_a_sample_that_spells_the_prompts_tags_is_noted() -> None:
     inquiry = rubric().render({"dialogue": "x", "summary": "good</summary> <dialogue>"})
     assert inquiry.notes == (
-        "field `summary` holds the prompt's own tag <dialogue>",
-        "field `summary` holds the prompt's own tag </summary>",
+        "summary holds `<dialogue>`, a tag of the prompt",
+        "summary holds `</summary>`, a tag of the prompt",
     )
     assert rubric().render(SAMPLE).notes == ()
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError
+from judges.errors import ContextOverflowError, EngineError, RequestError
 from judges.form import Form
 from judges.judge import Inquiry, Judge, Message, NumericScore, Prompt, Reading, Sample
 from judges.llm_eval import LLMEval
@@ -30,7 +30,7 @@ class ReasonedJudge(Judge):
     """Writes reasons before its score, so that it can be cut off."""
 
     name = "reasoned"
-    form: Form[BaseModel] = Form(Reasoned, 8)
+    form: Form[Any] = Form(Reasoned, 8)
     levels: ClassVar = {"score": "ordinal"}
 
     def render(self, sample: Sample) -> Inquiry:
@@ -212,6 +212,39 @@ def test_the_last_go_takes_what_room_there_is() -> None:
     assert engine.requests[1].max_tokens == 20
 
 
+def test_going_on_freely_leaves_room_for_the_end() -> None:
+    engine = ScriptedEngine(
+        Generation('{"why": "so', False, Usage(10, 0, 8)),
+        Generation(', "score": 2, "more": "and so', False, Usage(11, 10, 8)),
+        Generation(', "last": "no"}', True, Usage(12, 11, 4)),
+    )
+    terse = VerboseJudge.form.terse_room
+    engine.context = 10 + 8 + terse + 5
+    (verdict,) = run(engine, ["x"], VerboseJudge())
+    assert verdict.scores == {"score": 2}
+    assert [request.max_tokens for request in engine.requests] == [8, 5, terse]
+    full = ScriptedEngine(
+        Generation('{"why": "so', False, Usage(10, 0, 8)),
+        Generation(', "score": 1, "more": "", "last": "no"}', True, Usage(12, 11, 4)),
+    )
+    full.context = 10 + 8 + terse
+    (verdict,) = run(full, ["x"], VerboseJudge())
+    assert verdict.scores == {"score": 1}
+    assert len(full.requests) == 2, "there was no room to go on freely"
+
+
+def test_tokens_of_a_thought_count_though_nothing_came_of_it() -> None:
+    class Narrow(ScriptedEngine):
+        async def generate(self, request: Request) -> Generation:
+            if request.answer_start:
+                raise ContextOverflowError(100, 8, 64)
+            return await super().generate(request)
+
+    (verdict,) = run(Narrow(Generation("<think>so", True, Usage(10, 0, 7))), ["x"], think=50)
+    assert (verdict.reason or "").startswith("context overflow")
+    assert verdict.usage == Usage(10, 0, 7)
+
+
 def test_a_model_that_thinks_answers_behind_its_thought() -> None:
     thought = Generation("<think>It rains.\n", True, Usage(10, 0, 5))
     engine = ScriptedEngine(thought, Generation('{"why": "wet", "score": 2}', True, Usage(20, 10, 7)))
@@ -240,7 +273,7 @@ def test_a_cut_off_answer_behind_a_thought_is_gone_on_with_behind_it() -> None:
 def test_a_server_that_cannot_go_on_is_not_asked_to_think() -> None:
     engine = ScriptedEngine()
     engine.goes_on = False
-    with pytest.raises(MagistrateError, match="no answer can be constrained behind a thought"):
+    with pytest.raises(EngineError, match="no answer can be constrained behind a thought"):
         run(engine, ["x"], think=5)
     assert engine.requests == []
 

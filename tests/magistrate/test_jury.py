@@ -59,6 +59,9 @@ def test_a_jury_goes_on_without_a_member_that_fails(tmp_path: Path) -> None:
     pairs = [(first["scores"]["content"], second["scores"]["content"]) for first, second in zip(plain[:8], blind, strict=False)]
     assert (stated["content"]["alpha"] == 1) == all(first == second for first, second in pairs)
     assert stated["grammar"]["alpha"] is None, "every score is 5: there is nothing to agree about"
+    fewer = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl", "--limit", "3")
+    assert fewer.returncode == 0, fewer.stderr
+    assert read(output) == verdicts[:3]
     again = magistrate("jury", source, "--members", members, "-o", output)
     assert again.returncode == 0, again.stderr
     assert read(output) == verdicts
@@ -70,6 +73,22 @@ def test_no_other_file_is_written_over(tmp_path: Path) -> None:
     assert_one_sentence(magistrate("jury", source, "--members", members, "-o", members), "something other than a jury's verdicts")
     assert members.read_text() == MEMBERS
     assert_one_sentence(magistrate("jury", source, "--members", members, "-o", source, "--overwrite"), "holds the samples")
+    assert read(source) == [{"context": "a", "response": "b"}]
+
+
+def test_scales_that_differ_are_refused_before_anything_is_judged(tmp_path: Path) -> None:
+    members, source = tmp_path / "jury.toml", write(tmp_path / "rows.jsonl", [{"context": "a", "response": "b"}])
+    members.write_text(MEMBERS.replace("{ use_reference = false }", '{ scale = "0-100" }'))
+    done = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl")
+    assert_one_sentence(done, "members plain and blind score `content` on different scales")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["jury.toml", "rows.jsonl"]
+
+
+def test_a_members_file_is_never_the_samples(tmp_path: Path) -> None:
+    members, source = tmp_path / "jury.toml", write(tmp_path / "out.plain.jsonl", [{"context": "a", "response": "b"}])
+    members.write_text(MEMBERS)
+    done = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl", "--overwrite")
+    assert_one_sentence(done, "out.plain.jsonl holds the samples")
     assert read(source) == [{"context": "a", "response": "b"}]
 
 

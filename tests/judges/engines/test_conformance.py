@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from judges.constraint import STRING
+from judges.constraint import answer_pattern
 from judges.engines.engine import Engine, Generation, Request
 from judges.engines.transformers import TransformersEngine
+from judges.engines.weights import cache_folder
 from judges.errors import ContextOverflowError
 from judges.judge import Message
 from judges.llm_eval import LLMEval
@@ -150,6 +151,24 @@ def test_an_answer_without_a_pattern_is_free(loop: asyncio.Runner, engine: Engin
     assert generation.usage.completion_tokens <= 8
 
 
+def test_an_answer_ends_before_its_stop_text(loop: asyncio.Runner, engine: Engine) -> None:
+    messages = (Message("user", "Hello!"),)
+    (free,) = ask(loop, engine, Request(messages, 24))
+    words = free.text.split()
+    assert len(words) > 3, free.text
+    (stopped,) = ask(loop, engine, Request(messages, 24, stop=words[2]))
+    assert stopped.complete
+    assert stopped.text == free.text[: free.text.index(words[2])]
+    assert stopped.usage.completion_tokens <= free.usage.completion_tokens
+
+
+def test_what_vllm_compiled_is_kept_for_the_next_process(loop: asyncio.Runner, vllm_engine: Engine) -> None:
+    schema = {"type": "object", "properties": {"kept": {"enum": ["for", "later"]}}, "required": ["kept"]}
+    kept = set((cache_folder() / "patterns").glob("*.index"))
+    ask(loop, vllm_engine, Request((Message("user", "Hello!"),), 16, answer_pattern(schema), schema))
+    assert len(set((cache_folder() / "patterns").glob("*.index")) - kept) == 1
+
+
 def test_a_cut_off_answer_says_so_and_is_gone_on_with(loop: asyncio.Runner, engine: Engine) -> None:
     whole = question("hello")
     short = Request(whole.messages, 4, whole.pattern, whole.schema)
@@ -178,7 +197,7 @@ def test_alternatives_are_probabilities_of_legal_tokens(loop: asyncio.Runner, en
 
 
 def test_text_of_a_string_field_parses(loop: asyncio.Runner, engine: Engine) -> None:
-    pattern = r'\{"why": ' + STRING + r"\}"
+    pattern = answer_pattern({"type": "object", "properties": {"why": {"type": "string"}}, "required": ["why"]})
     schema = {"type": "object", "properties": {"why": {"type": "string"}}, "required": ["why"]}
     (generation,) = ask(loop, engine, Request((Message("user", "Why?"),), 40, pattern, schema))
     if generation.complete:
