@@ -29,7 +29,7 @@ class Option:
 
     Attributes:
         read: Its value from text; a ValueError's words say what is wrong.
-        says: What it may be, for a listing.
+        says: What it may be, for a listing: its values, or a word in capitals.
     """
 
     read: Callable[[str], Any]
@@ -57,12 +57,15 @@ def _read_whole(text: str) -> int:
     return int(text)
 
 
+NAMES = "a file of names, a JSON list or one a line"
+
+
 def _read_names(text: str) -> list[str]:
     """Names from a file: a JSON list of strings, or one a line."""
     try:
         content = Path(text).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"must be a file of names, a JSON list or one a line; {text} cannot be read ({error})") from None
+        raise ValueError(f"must be {NAMES}; {text} cannot be read ({error})") from None
     if not content.lstrip().startswith("["):
         return [line.strip() for line in content.splitlines() if line.strip()]
     try:
@@ -82,7 +85,7 @@ def _read_factor(text: str) -> float:
 
 
 SWITCH = Option(_read_switch, "yes, no")
-WHOLE = Option(_read_whole, "a whole number")
+WHOLE = Option(_read_whole, "NUMBER")
 KIND = _one_of(*get_args(Kind))
 
 
@@ -143,7 +146,7 @@ JUDGES: Mapping[str, JudgeEntry] = {
         needs="input; ground_truth or generation where that is shown",
         source=QUALEVAL,
         options={
-            "attributes": Option(_read_names, "a file of names: a JSON list, or one a line"),
+            "attributes": Option(_read_names, "FILE"),
             "kind": KIND,
             "output": _one_of(*get_args(Output)),
             "evidence": _one_of(*get_args(Evidence)),
@@ -162,7 +165,7 @@ JUDGES: Mapping[str, JudgeEntry] = {
         asks="which of many attributes are the best",
         needs="attributes: a list",
         source=QUALEVAL,
-        options={"kind": KIND, "factor": Option(_read_factor, "a number above 1"), "least": WHOLE},
+        options={"kind": KIND, "factor": Option(_read_factor, "NUMBER"), "least": WHOLE},
     ),
     Insight.name: JudgeEntry(
         Insight,
@@ -205,7 +208,7 @@ def open_judge(name: str, options: Mapping[str, str] | None = None, **given: Any
             raise MagistrateError(f"option `{key}` of judge `{name}` {error}") from None
     for key in entry.required:
         if key not in values:
-            raise MagistrateError(f"judge `{name}` needs `-O {key}=...`: {entry.options[key].says}")
+            raise MagistrateError(f"judge `{name}` needs `-O {key}=FILE`: {NAMES}")
     judge = entry.make(file, **values) if file else entry.make(**values)
     if file and judge.name in (*JUDGES, JURY):
         raise MagistrateError(f"{file}: `{judge.name}` is the name of another judge; give the rubric one of its own")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from judges import catalog
 from judges.engines import ENGINES, open_engine
@@ -208,12 +209,14 @@ def list_judges(context: typer.Context) -> None:
     """List the judges, or check a rubric of your own."""
     if context.invoked_subcommand is not None:
         return
-    table = Table("judge", "judges", "a sample needs", "options (-O name=value)", "source", header_style="bold")
-    for name, entry in catalog.JUDGES.items():
-        options = "\n".join(f"{key}={option.says}" for key, option in entry.options.items())
-        table.add_row(name, entry.asks, entry.needs, options, entry.source)
-    table.add_row("FILE.toml", catalog.RUBRIC.asks, catalog.RUBRIC.needs, "reasoning=yes, no", catalog.RUBRIC.source)
+    table = Table.grid(padding=(0, 2))
+    for name, entry in {**catalog.JUDGES, "FILE.toml": catalog.RUBRIC}.items():
+        table.add_row(Text(name, style="bold"), Text(entry.asks))
+        options = "  ".join(f"{key}={option.says.replace(', ', '|')}" for key, option in entry.options.items())
+        for heading, words in (("needs", entry.needs), ("options", options), ("source", entry.source)):
+            table.add_row("", Text.assemble((f"{heading:<9}", "dim"), words))
     Console().print(table)
+    print("Options are given as `-O name=value`.")
 
 
 @judges.command()

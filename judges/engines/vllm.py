@@ -286,15 +286,15 @@ def _fast_or_plain(tokens: Any, end: int, vocabulary: Any) -> Callable[[str], An
     """Our own compiler where its index is what Outlines' would be, which another version of it might spell otherwise."""
     from outlines_core import Index
 
-    from judges.engines.pattern_compiler import PatternCompiler
-
     def plain(pattern: str) -> Any:
         return Index(pattern, vocabulary)
 
-    fast = PatternCompiler(tokens, end)
     try:
+        from judges.engines.pattern_compiler import PatternCompiler
+
+        fast = PatternCompiler(tokens, end)
         alike = fast.compile(PROOF) == plain(PROOF)
-    except Exception:  # whatever Outlines says of an index that it cannot read
+    except Exception:  # Outlines cannot read the index, or no folder can keep our machine code
         alike = False
     return lambda pattern: (fast.compile(pattern) if alike else None) or plain(pattern)
 

@@ -47,7 +47,7 @@ def test_a_rubric_file_is_a_judge(tmp_path: Path) -> None:
         ("grouse", {"per_metric": "maybe"}, "option `per_metric` of judge `grouse` must be yes or no"),
         ("grouse", {"max_tokens": "0"}, "must be a whole number from 1"),
         ("pairwise", {"orders": "all"}, "option `orders` of judge `pairwise` must be one of both, given"),
-        ("affinity", {}, "judge `affinity` needs `-O attributes=...`: a file of names"),
+        ("affinity", {}, "judge `affinity` needs `-O attributes=FILE`: a file of names"),
         ("affinity", {"attributes": "/no/such/file"}, "/no/such/file cannot be read"),
         ("shrink", {"factor": "half"}, "must be a number"),
         ("shrink", {"factor": "0.5"}, "cannot be shrunk by a factor of 0.5"),
@@ -75,7 +75,7 @@ def test_every_option_that_is_listed_is_an_option_of_its_judge(tmp_path: Path) -
         required = {option: examples[option] for option in entry.required}
         plain = catalog.open_judge(name, required)
         for option, about in entry.options.items():
-            values = [examples[option]] if option in examples else about.says.replace("a whole number", "7").split(", ")
+            values = [examples[option]] if option in examples else about.says.replace("NUMBER", "7").split(", ")
             versions = {catalog.open_judge(name, required | {option: value}).version for value in values}
             assert versions != {plain.version} or option in required, "an option changes what is asked"
 
