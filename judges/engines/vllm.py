@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +24,9 @@ from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError, RequestError
 
 GIB = 1 << 30
+IDLE_STEP = 0.001
+"""Seconds below which a step has computed nothing."""
+
 LARGE_VOCABULARY = 32_000
 """Tokens from which our own compiler of patterns pays: below, Outlines is done before it has begun."""
 
@@ -165,11 +169,19 @@ class VLLMEngine(LocalEngine):
             for job in arrived:
                 self._add(job)
             self._forget_cancelled()
-            for output in self._engine.step() if self._jobs else ():
+            for output in self._step() if self._jobs else ():
                 if output.finished:
                     self._settle(self._jobs.pop(output.request_id), output)
         self._engine.abort_request(list(self._jobs))
         self._engine.engine_core.shutdown()
+
+    def _step(self) -> Any:
+        """One step of vLLM. One that took no time waits for a constraint, and lets its compiler have the interpreter."""
+        began = time.perf_counter()
+        outputs = self._engine.step()
+        if not outputs and time.perf_counter() - began < IDLE_STEP:
+            time.sleep(IDLE_STEP)
+        return outputs
 
     def _add(self, job: Job) -> None:
         from vllm import SamplingParams
