@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample
+from judges.judge import Inquiry, Judge, Message, Prompt, Reading, Sample
 from judges.prompt_files import fill
 from judges.qualeval import PLURAL, Kind, check_kind, numbered, words
 from judges.samples import kind_of, strings_field, well_formed
@@ -68,14 +68,6 @@ class Discovery(Judge):
         self.most = most
         listed = Annotated[list[str], Field(min_length=1, max_length=most)]
         self.form = Form(answer_model("Attributes", {PLURAL[kind]: listed}), FIXED_TOKENS + most * ATTRIBUTE_TOKENS)
-
-    @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
-        return (self.form,)
-
-    @property
-    def levels(self) -> Mapping[str, Level]:
-        return {}
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": words(), "kind": self.kind, "task": self.task, "most": self.most}
@@ -130,10 +122,6 @@ class Shrink(Judge):
     @property
     def forms(self) -> Sequence[Form[BaseModel]]:
         return ()
-
-    @property
-    def levels(self) -> Mapping[str, Level]:
-        return {}
 
     def protocol(self) -> Mapping[str, Any]:
         room = {"fixed": FIXED_TOKENS, "each": NUMBER_TOKENS}

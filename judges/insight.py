@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import Form, answer_model
-from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample
+from judges.judge import Inquiry, Judge, Message, Prompt, Reading, Sample
 from judges.prompt_files import fill
 from judges.qualeval import words
 from judges.samples import kind_of, text_field, well_formed
@@ -41,14 +41,6 @@ class Insight(Judge):
         self.most = most
         listed = Annotated[list[str], Field(min_length=1, max_length=most)]
         self.form = Form(answer_model("Insights", {"insights": listed}), 16 + most * SENTENCE_TOKENS)
-
-    @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
-        return (self.form,)
-
-    @property
-    def levels(self) -> Mapping[str, Level]:
-        return {}
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": words(), "most": self.most}

@@ -94,9 +94,11 @@ class Judge(ABC):
 
     Attributes:
         name: How users call the judge.
+        form: The form of its answers, of a judge that has one.
     """
 
     name: str
+    form: Form[Any]
 
     @abstractmethod
     def render(self, sample: Sample) -> Inquiry:
@@ -121,14 +123,14 @@ class Judge(ABC):
         return ()
 
     @property
-    @abstractmethod
     def forms(self) -> Sequence[Form[BaseModel]]:
         """The forms of answers, as far as they are the same for every sample."""
+        return (self.form,)
 
     @property
-    @abstractmethod
     def levels(self) -> Mapping[str, Level]:
-        """Metric to its level of measurement, in the order of ``Reading.scores``."""
+        """Metric to its level of measurement, in the order of ``Reading.scores``. A judge that scores nothing has none."""
+        return {}
 
     @property
     def label_orders(self) -> Mapping[str, Sequence[str]]:

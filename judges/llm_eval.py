@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from judges.errors import MagistrateError
 from judges.form import AnswerModel, Form, answer_model
 from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample
@@ -67,10 +65,6 @@ class LLMEval(Judge):
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": prompt_file("llm_eval"), "schema": self.evaluation_schema, "use_reference": self.use_reference}
-
-    @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
-        return (self.form,)
 
     @property
     def levels(self) -> Mapping[str, Level]:

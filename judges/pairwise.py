@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel
-
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import AnswerModel, Form
 from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample, Score
@@ -82,10 +80,6 @@ class Pairwise(Judge):
         self.disagreement = disagreement
         self.language = language
         self.form: Form[Reasoned] | Form[Plain] = Form(Reasoned, max_tokens) if reasoning else Form(Plain, 24)
-
-    @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
-        return (self.form,)
 
     @property
     def levels(self) -> Mapping[str, Level]:

@@ -58,10 +58,6 @@ class Rubric(Judge):
         return {"prompts": prompt_file("rubric"), "rubric": self.file.model_dump(mode="json")}
 
     @property
-    def forms(self) -> Sequence[Form[AnswerModel]]:
-        return (self.form,)
-
-    @property
     def levels(self) -> Mapping[str, Level]:
         return {metric.name: "ordinal" if metric.numeric or metric.ordered else "nominal" for metric in self.file.metrics}
 

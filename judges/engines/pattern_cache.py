@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ A_DAY = 86_400
 def vocabulary_digest(tokenizer: Any) -> str:
     """16 hexadecimal digits that tell a tokenizer's vocabulary and its end of text from any other."""
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
-    return hashlib.sha256(json.dumps([vocabulary, tokenizer.eos_token_id]).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((vocabulary, tokenizer.eos_token_id)).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 class PatternCache:

@@ -41,10 +41,6 @@ class ReasonedJudge(Judge):
         return Reading({"score": found.score}, found.why)
 
     @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
-        return (self.form,)
-
-    @property
     def numeric_scores(self) -> Sequence[NumericScore]:
         return [NumericScore("score", ("score",), (0, 1, 2))]
 
