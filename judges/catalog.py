@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,43 +26,111 @@ from judges.rubric import Rubric
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a judge.
+    """An option of a judge. Its value comes as JSON, from a request, or as text, from a command line or a jury's file.
 
     Attributes:
-        read: Its value from text; a ValueError's words say what is wrong.
-        says: What it may be, for a listing: its values, or a word in capitals.
+        schema: The values it may have, as a JSON schema; ``take`` checks what is said here, and nothing else.
+        says: What it may be as text, for a listing: its values, or a word in capitals.
+        spell: The JSON value that a text stands for; a ValueError's words say what is wrong with the text.
     """
 
-    read: Callable[[str], Any]
+    schema: Mapping[str, Any]
     says: str
+    spell: Callable[[str], object] = str
+
+    def read(self, text: str) -> Any:
+        """The value that a text stands for.
+
+        Raises:
+            ValueError: It stands for none that the option may have. The words go on from the option's name.
+        """
+        return self.take(self.spell(text))
+
+    def take(self, value: object) -> Any:
+        """A JSON value, as the judge takes it.
+
+        Raises:
+            ValueError: The option may not have it. The words go on from the option's name.
+        """
+        kinds = self.schema.get("anyOf", [self.schema])
+        if not any(_obeys(value, kind) for kind in kinds):
+            raise ValueError(f"must be {' or '.join(map(_in_words, kinds))}")
+        return value
+
+
+def _obeys(value: object, schema: Mapping[str, Any]) -> bool:
+    kind = schema["type"]
+    if isinstance(value, bool):
+        return bool(kind == "boolean")
+    match value:
+        case str():
+            return kind == "string" and not LONE_SURROGATE.search(value) and value in schema.get("enum", (value,))
+        case int() | float():
+            fits = kind == "number" or (kind == "integer" and isinstance(value, int))
+            return fits and bool(schema["minimum"] <= value <= schema["maximum"])
+        case list():
+            return kind == "array" and all(_obeys(item, schema["items"]) for item in value)
+        case dict():
+            texts = {"type": "string"}
+            return kind == "object" and all(
+                _obeys(name, texts) and _obeys(part, schema["additionalProperties"]) for name, part in value.items()
+            )
+        case _:
+            return False
+
+
+def _in_words(schema: Mapping[str, Any]) -> str:
+    match schema["type"]:
+        case "boolean":
+            return "true or false"
+        case "string":
+            return f"one of {', '.join(schema['enum'])}"
+        case "integer":
+            return f"a whole number from {schema['minimum']} to {schema['maximum']:,}"
+        case "number":
+            return f"a number from {schema['minimum']} to {schema['maximum']:,}"
+        case "array":
+            return "a list of strings"
+        case _:
+            return "an object of strings"
+
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a character: JSON can spell it, and no encoding can carry it."""
+
+MOST_TOKENS = 1_000_000
+"""Room for an answer, at most: more than any model's context."""
+
+MOST_LISTED = 1_000
+"""As many names or sentences as an answer may be asked for."""
+
+STRINGS = {"type": "array", "items": {"type": "string"}}
 
 
 def _one_of(*legal: str) -> Option:
-    def read(text: str) -> str:
-        if text not in legal:
-            raise ValueError(f"must be one of {', '.join(legal)}")
-        return text
-
-    return Option(read, ", ".join(legal))
+    return Option({"type": "string", "enum": list(legal)}, ", ".join(legal))
 
 
-def _read_switch(text: str) -> bool:
+def _whole(most: int) -> Option:
+    """A whole number from 1 to ``most``."""
+    return Option({"type": "integer", "minimum": 1, "maximum": most}, "NUMBER", _spell_whole)
+
+
+def _spell_whole(text: str) -> object:
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else text
+
+
+def _spell_switch(text: str) -> bool:
     if text not in ("yes", "no"):
         raise ValueError("must be yes or no")
     return text == "yes"
 
 
-def _read_whole(text: str) -> int:
-    if not text.isdecimal() or not text.isascii() or int(text) < 1:
-        raise ValueError("must be a whole number from 1")
-    return int(text)
-
-
 NAMES = "a file of names, a JSON list or one a line"
 
 
-def _read_names(text: str) -> list[str]:
-    """Names from a file: a JSON list of strings, or one a line."""
+def _spell_names(text: str) -> object:
+    """What a file of names holds: a JSON list, or one name a line."""
     try:
         content = Path(text).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -69,24 +138,27 @@ def _read_names(text: str) -> list[str]:
     if not content.lstrip().startswith("["):
         return [line.strip() for line in content.splitlines() if line.strip()]
     try:
-        names = json.loads(content)
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not a JSON list: {error}") from None
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("must be a list of strings")
-    return list(names)
 
 
-def _read_factor(text: str) -> float:
+def _spell_number(text: str) -> object:
     try:
         return float(text)
     except ValueError:
-        raise ValueError("must be a number") from None
+        return text
 
 
-SWITCH = Option(_read_switch, "yes, no")
-WHOLE = Option(_read_whole, "NUMBER")
+SWITCH = Option({"type": "boolean"}, "yes, no", _spell_switch)
+FACTOR = Option({"type": "number", "minimum": 0, "maximum": 1_000_000}, "NUMBER", _spell_number)
 KIND = _one_of(*get_args(Kind))
+METRICS = Option(
+    {"anyOf": [STRINGS, {"type": "object", "additionalProperties": {"type": "string"}}]},
+    "NAMES",
+    lambda text: [name.strip() for name in text.split(",")],
+)
+"""Metrics of one's own: names, or as JSON also an object from each name to its description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +181,29 @@ class JudgeEntry:
     options: Mapping[str, Option] = field(default_factory=dict)
     required: tuple[str, ...] = ()
 
+    def values(self, name: str, options: Mapping[str, Any], *, as_text: bool = False) -> dict[str, Any]:
+        """The options as the judge takes them.
+
+        Args:
+            name: The judge's name, for error messages.
+            options: Name to JSON value.
+            as_text: Whether the values are text, as a command line has them, in place of JSON.
+
+        Raises:
+            MagistrateError: There is no such option, or it may not have this value.
+        """
+        found: dict[str, Any] = {}
+        for key, value in options.items():
+            if key not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise MagistrateError(f"judge `{name}` has no option `{key}`; it has: {known}")
+            option = self.options[key]
+            try:
+                found[key] = option.read(value) if as_text else option.take(value)
+            except ValueError as error:
+                raise MagistrateError(f"option `{key}` of judge `{name}` {error}") from None
+        return found
+
 
 QUALEVAL = "https://arxiv.org/abs/2311.02807"
 
@@ -118,14 +213,14 @@ JUDGES: Mapping[str, JudgeEntry] = {
         asks="a reply, or a whole dialogue: content, grammar, relevance, appropriateness, or metrics of your own",
         needs="context, response, and reference where there is one; or dialogue",
         source="https://arxiv.org/abs/2305.13711",
-        options={"scale": _one_of(*SCALES), "use_reference": SWITCH},
+        options={"metrics": METRICS, "scale": _one_of(*SCALES), "use_reference": SWITCH},
     ),
     Grouse.name: JudgeEntry(
         Grouse,
         asks="an answer grounded in references: relevancy, completeness, usefulness, faithfulness",
         needs="input, actual_output, expected_output, references",
         source="https://arxiv.org/abs/2409.06595",
-        options={"per_metric": SWITCH, "max_tokens": WHOLE},
+        options={"per_metric": SWITCH, "max_tokens": _whole(MOST_TOKENS)},
     ),
     Pairwise.name: JudgeEntry(
         Pairwise,
@@ -137,7 +232,7 @@ JUDGES: Mapping[str, JudgeEntry] = {
             "disagreement": _one_of(*get_args(Disagreement)),
             "language": _one_of(*get_args(Language)),
             "reasoning": SWITCH,
-            "max_tokens": WHOLE,
+            "max_tokens": _whole(MOST_TOKENS),
         },
     ),
     Affinity.name: JudgeEntry(
@@ -146,7 +241,7 @@ JUDGES: Mapping[str, JudgeEntry] = {
         needs="input; ground_truth or generation where that is shown",
         source=QUALEVAL,
         options={
-            "attributes": Option(_read_names, "FILE"),
+            "attributes": Option(STRINGS, "FILE", _spell_names),
             "kind": KIND,
             "output": _one_of(*get_args(Output)),
             "evidence": _one_of(*get_args(Evidence)),
@@ -158,21 +253,21 @@ JUDGES: Mapping[str, JudgeEntry] = {
         asks="which domains or sub-tasks a few instances have",
         needs="examples: a list",
         source=QUALEVAL,
-        options={"kind": KIND, "task": _one_of(*get_args(Task)), "most": WHOLE},
+        options={"kind": KIND, "task": _one_of(*get_args(Task)), "most": _whole(MOST_LISTED)},
     ),
     Shrink.name: JudgeEntry(
         Shrink,
         asks="which of many attributes are the best",
         needs="attributes: a list",
         source=QUALEVAL,
-        options={"kind": KIND, "factor": Option(_read_factor, "NUMBER"), "least": WHOLE},
+        options={"kind": KIND, "factor": FACTOR, "least": _whole(MOST_LISTED)},
     ),
     Insight.name: JudgeEntry(
         Insight,
         asks="what the figures of a breakdown say, in a few sentences",
         needs="task_instruction, priors, proficiency; distances where there are any",
         source=QUALEVAL,
-        options={"most": WHOLE},
+        options={"most": _whole(MOST_LISTED)},
     ),
 }
 
@@ -196,23 +291,32 @@ def open_judge(name: str, options: Mapping[str, str] | None = None, **given: Any
         raise MagistrateError(f"there is no judge `{name}`; there are {listed}, and rubrics: files in .toml or .yaml")
     entry = RUBRIC if file else JUDGES[name]
     values = {key: value for key, value in given.items() if value is not None}
-    for key, text in (options or {}).items():
-        if key not in entry.options:
-            known = ", ".join(entry.options) or "none"
-            raise MagistrateError(f"judge `{name}` has no option `{key}`; it has: {known}")
+    for key, value in entry.values(name, options or {}, as_text=True).items():
         if key in values:
             raise MagistrateError(f"option `{key}` of judge `{name}` is given twice")
-        try:
-            values[key] = entry.options[key].read(text)
-        except ValueError as error:
-            raise MagistrateError(f"option `{key}` of judge `{name}` {error}") from None
+        values[key] = value
     for key in entry.required:
         if key not in values:
             raise MagistrateError(f"judge `{name}` needs `-O {key}=FILE`: {NAMES}")
-    judge = entry.make(file, **values) if file else entry.make(**values)
-    if file and judge.name in (*JUDGES, JURY):
-        raise MagistrateError(f"{file}: `{judge.name}` is the name of another judge; give the rubric one of its own")
+    if file is None:
+        return entry.make(**values)
+    judge = entry.make(file, **values)
+    check_own_name(judge, str(file))
     return judge
+
+
+def check_own_name(rubric: Judge, place: str) -> None:
+    """See that a rubric is not called what another judge is called.
+
+    Args:
+        rubric: The rubric's judge.
+        place: Where the rubric stands, for the error message.
+
+    Raises:
+        MagistrateError: It is.
+    """
+    if rubric.name in (*JUDGES, JURY):
+        raise MagistrateError(f"{place}: `{rubric.name}` is the name of another judge; give the rubric one of its own")
 
 
 @dataclass(frozen=True, slots=True)

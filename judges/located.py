@@ -18,6 +18,21 @@ MOST_BYTES = 1_000_000
 MOST_FAILURES = 1_000
 """Attempts to find where long TOML statements end; what follows then has no line, rather than taking minutes."""
 
+MOST_READ_AGAIN = 2_000_000
+"""Characters of such attempts, for the same reason."""
+
+DEEPEST = 64
+"""Tables and lists within each other, and parts of a TOML key: reading a key takes the square of its parts."""
+
+MOST_NODES = 20_000
+"""Keys and values of a YAML file; that many take a second or two to read."""
+
+LONGEST_NUMBER = 400
+"""Characters of a number in YAML, which has numbers to base 60 that take the square of their length to read."""
+
+KEY_PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+DEEP_KEY = re.compile(rf"{KEY_PART}(?:[ \t]*+\.[ \t]*+{KEY_PART}){{{DEEPEST}}}")
+
 CLOSING = re.compile(r"\]|\"{3}|'{3}")
 """What the last line of a TOML statement of several lines holds."""
 
@@ -61,8 +76,36 @@ def read_located(path: Path) -> LocatedFile:
     Raises:
         UnreadableError: It is none, or cannot be read.
     """
-    text = _file_text(path)
-    return _toml(text) if path.suffix.lower() == ".toml" else _yaml(text)
+    return locate(_file_text(path), path.suffix.lower())
+
+
+def locate(text: str, suffix: str) -> LocatedFile:
+    """Read the text of such a file. What a stranger wrote costs no more time and memory than its length allows.
+
+    Args:
+        text: What the file holds.
+        suffix: One of ``SUFFIXES``, which says how to read it.
+
+    Raises:
+        UnreadableError: It cannot be read.
+    """
+    source = _toml(text) if suffix == ".toml" else _yaml(text)
+    _check_size(source)
+    return source
+
+
+def _check_size(source: LocatedFile) -> None:
+    """Refuse what is nested too deeply for those who walk it, and whole numbers too long for Python to spell."""
+    parts: list[tuple[Place, Any]] = [((), source.content)]
+    while parts:
+        place, value = parts.pop()
+        if len(place) > DEEPEST:
+            raise UnreadableError("is nested too deeply")
+        if isinstance(value, int) and value.bit_length() > 63:
+            spelt = ".".join(map(str, place))
+            raise UnreadableError(f"{spelt}: is a whole number of more than 64 bits", line_of(place, source.lines()))
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        parts += [((*place, key), part) for key, part in inner]
 
 
 def _file_text(path: Path) -> str:
@@ -82,6 +125,8 @@ def _file_text(path: Path) -> str:
 
 
 def _toml(text: str) -> LocatedFile:
+    if deep := DEEP_KEY.search(text):
+        raise UnreadableError("is nested too deeply", text.count("\n", 0, deep.start()) + 1)
     try:
         return LocatedFile(tomllib.loads(text), [], lambda: _toml_lines(text))
     except RecursionError:
@@ -111,15 +156,16 @@ def _toml_lines(text: str) -> dict[Place, int]:
 def _toml_statements(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of each statement, which ends at the first line up to which it parses."""
     lines = text.split("\n")
-    start = failures = 0
+    start = failures = read_again = 0
     while start < len(lines):
         end = start + 1
         if lines[start].strip() and not lines[start].strip().startswith("#"):
             while not _parses(lines[start:end]):
+                read_again += sum(map(len, lines[start:end]))
                 end, failures = end + 1, failures + 1
                 while end < len(lines) and not CLOSING.search(lines[end - 1]):
                     end += 1
-                if failures > MOST_FAILURES or end > len(lines):
+                if failures > MOST_FAILURES or read_again > MOST_READ_AGAIN or end > len(lines):
                     return
             yield start + 1, "\n".join(lines[start:end]).strip()
         start = end
@@ -156,11 +202,7 @@ def _note(value: Any, place: Place, line: int, found: dict[Place, int]) -> None:
 
 def _yaml(text: str) -> LocatedFile:
     try:
-        events = yaml.parse(text, Loader=yaml.SafeLoader) if "*" in text else ()  # an alias needs a star, and parsing is slow
-        alias = next((event for event in events if isinstance(event, yaml.AliasEvent)), None)
-        if alias is not None:
-            raise UnreadableError(f"`*{alias.anchor}` is an alias: write the value out", alias.start_mark.line + 1)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Composer)
         reader = _YamlReader()
         content = reader.read(root, ()) if root is not None else {}
     except RecursionError:
@@ -171,6 +213,26 @@ def _yaml(text: str) -> LocatedFile:
         mark = error.problem_mark or error.context_mark
         raise UnreadableError(f"is not YAML: {error.problem or error.context}", mark and mark.line + 1) from None
     return LocatedFile(content, reader.faults, lambda: reader.lines)
+
+
+class _Composer(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """Makes YAML's nodes, and stops at an alias, a value too deep, or one too many: a short text with aliases is a huge value,
+    and brackets within brackets take the square of their number."""
+
+    depth = nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            alias = self.peek_event()
+            raise UnreadableError(f"`*{alias.anchor}` is an alias: write the value out", alias.start_mark.line + 1)
+        self.depth, self.nodes = self.depth + 1, self.nodes + 1
+        if self.depth > DEEPEST:
+            raise UnreadableError("is nested too deeply")
+        if self.nodes > MOST_NODES:
+            raise UnreadableError(f"holds more than {MOST_NODES:,} keys and values", self.peek_event().start_mark.line + 1)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 @dataclass
@@ -191,6 +253,9 @@ class _YamlReader:
 
     def _scalar(self, node: Any, place: Place) -> Any:
         kind = node.tag.rpartition(":")[2]
+        if kind in ("int", "float") and len(node.value) > LONGEST_NUMBER:
+            self._fault(node, place, f"is a number of more than {LONGEST_NUMBER} characters")
+            return str(node.value)
         try:
             if kind in ("str", "int", "float", "bool", "null") and isinstance(node, yaml.ScalarNode):
                 return yaml.SafeLoader("").construct_object(node)

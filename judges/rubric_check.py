@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from judges.errors import MagistrateError
-from judges.located import Fault, Problem, UnreadableError, line_of, read_located
+from judges.located import Fault, LocatedFile, Problem, UnreadableError, line_of, locate, read_located
 from judges.rubric_file import Example, Metric, RubricFile, find_faults, near_key, spelt_place
 from judges.samples import kind_of
+
+MOST_FAULTS = 200
+"""As many as are told of one file; a file that has more is no rubric, and each takes time to put in words."""
 
 EXPECTED = {
     "string_type": "a string",
@@ -36,6 +40,28 @@ def load_rubric(path: Path) -> RubricFile:
     return RubricFile.model_validate(content)
 
 
+def read_rubric(text: str, suffix: str) -> RubricFile:
+    """Read the text of a rubric file.
+
+    Args:
+        text: What the file would hold.
+        suffix: ``.toml``, ``.yaml`` or ``.yml``, which says how to read it.
+
+    Raises:
+        MagistrateError: It is not in order; the first problem is told, and how many more there are.
+    """
+    try:
+        content, problems = _problems(locate(text, suffix))
+    except UnreadableError as error:
+        content, problems = None, [error.problem]
+    if problems:
+        first, more = problems[0], len(problems) - 1
+        place = f"the rubric, line {first.line}" if first.line else "the rubric"
+        rest = f" (and {'at least ' * (more + 1 >= MOST_FAULTS)}{more} more problem{'s' * (more > 1)})" if more else ""
+        raise MagistrateError(f"{place}: {first.message}{rest}")
+    return RubricFile.model_validate(content)
+
+
 def check_rubric(path: Path) -> list[Problem]:
     """Everything that is wrong with a rubric file, by line; empty where it is in order."""
     return _examine(path)[1]
@@ -43,13 +69,16 @@ def check_rubric(path: Path) -> list[Problem]:
 
 def _examine(path: Path) -> tuple[Any, list[Problem]]:
     try:
-        source = read_located(path)
+        return _problems(read_located(path))
     except UnreadableError as error:
         return None, [error.problem]
+
+
+def _problems(source: LocatedFile) -> tuple[Any, list[Problem]]:
     content = source.content
     if not isinstance(content, Mapping):
         return None, [Problem(1, f"a rubric file must be a table of keys, not {kind_of(content)}")]
-    faults = [*source.faults, *_shape(content), *find_faults(content)]
+    faults = list(islice(chain(source.faults, _shape(content), find_faults(content)), MOST_FAULTS))
     lines = source.lines() if faults else {}
     problems = {Problem(fault.line or line_of(fault.place, lines), _sentence(fault, content)): None for fault in faults}
     return content, sorted(problems, key=lambda problem: problem.line or 0)
@@ -60,7 +89,7 @@ def _shape(content: Mapping[str, Any]) -> Iterator[Fault]:
     try:
         RubricFile.model_validate(content)
     except ValidationError as error:
-        for problem in error.errors():
+        for problem in error.errors(include_url=False):
             if problem["loc"]:
                 yield Fault(problem["loc"], _words(problem))
 

@@ -28,6 +28,12 @@ from judges.located import Fault, Place
 from judges.samples import kind_of, turns_field
 
 MOST_SCORES = 101
+MOST_LISTED = 100
+"""Metrics of a rubric, and fields of its samples."""
+
+MOST_TOKENS = 1_000_000
+"""Room for an answer, at most: more than any model's context."""
+
 PASS_FAIL = "pass/fail"
 REASONING = "reasoning"
 
@@ -60,6 +66,8 @@ def _named(pattern: str, words: str) -> AfterValidator:
 def _filled(values: tuple[Value, ...]) -> tuple[Value, ...]:
     if not values:
         raise ValueError("must list at least one")
+    if len(values) > MOST_LISTED:
+        raise ValueError(f"must list at most {MOST_LISTED}, not {len(values):,}")
     return values
 
 
@@ -197,6 +205,8 @@ class RubricFile(_Part):
 def find_faults(content: Mapping[str, Any]) -> Iterator[Fault]:
     """What is wrong between values, as far as the values themselves are in order."""
     metrics = []
+    if len(_listed(content, "metric")) > MOST_LISTED:
+        return
     for number, table in _tables(content, "metric"):
         yield from _metric_rules(content, table, ("metric", number))
         metric = _metric(table)
@@ -206,6 +216,8 @@ def find_faults(content: Mapping[str, Any]) -> Iterator[Fault]:
     room, most = content.get("max_tokens"), _room(metrics, content.get("reasoning", True))
     if type(room) is int and metrics and room < most:
         yield Fault(("max_tokens",), f"{room} is too small: an answer's scores may need {most}")
+    if type(room) is int and room > MOST_TOKENS:
+        yield Fault(("max_tokens",), f"is too large: an answer may have {MOST_TOKENS:,}")
     for number, table in _tables(content, "example"):
         yield from _example_rules(content, metrics, table, ("example", number))
 

@@ -5,10 +5,10 @@ The command line, the HTTP batches and the studies all judge through here; none 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel
@@ -29,6 +29,7 @@ from judges.form import Form
 from judges.judge import Inquiry, Judge, Message, Prompt
 from judges.sources import Row
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
+from judges.window import Work, as_reached
 
 RECOVERIES = (False, True)
 """How a cut-off answer is gone on with: first freely, then, where that is cut off too, tersely, which comes to an end."""
@@ -95,7 +96,8 @@ class Runner:
         self.judge = judge
         self.engine = engine
         self.think = think
-        self.fingerprint = Fingerprint.of(judge, engine.identity, expected=expected, think=think).digest
+        self.basis = Fingerprint.of(judge, engine.identity, expected=expected, think=think)
+        self.fingerprint = self.basis.digest
         self._scores = judge.numeric_scores
         wanted = alternatives_wanted(self._scores) if expected else 0
         self._alternatives = min(wanted, engine.max_alternatives)
@@ -106,31 +108,13 @@ class Runner:
         Raises:
             EngineError: The engine can answer nothing more. Every verdict reached before has been yielded.
         """
-        source = iter(questions)
-        reached: asyncio.Queue[asyncio.Task[Verdict]] = asyncio.Queue()
-        running: set[asyncio.Task[Verdict]] = set()
-        failure: Exception | None = None
-        try:
-            while True:
-                while failure is None and len(running) < self.engine.window and (question := next(source, None)):
-                    task = asyncio.create_task(self.judge_one(question))
-                    task.add_done_callback(reached.put_nowait)
-                    running.add(task)
-                if not running:
-                    break
-                task = await reached.get()
-                running.discard(task)
-                error = task.exception()
-                if error is None:
-                    yield task.result()
-                elif failure is None:
-                    failure = error if isinstance(error, Exception) else RuntimeError(str(error))
-            if failure is not None:
-                raise failure
-        finally:
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+        async with aclosing(as_reached(self._work(questions), self.engine.window)) as verdicts:
+            async for verdict in verdicts:
+                yield verdict
+
+    async def _work(self, questions: Iterable[Question]) -> AsyncGenerator[Work[Verdict], None]:
+        for question in questions:
+            yield self.judge_one(question)
 
     async def judge_one(self, question: Question) -> Verdict:
         """Judge one sample.
@@ -139,20 +123,20 @@ class Runner:
             EngineError: The engine can answer nothing more.
         """
         if question.inquiry is None:
-            return self._unscored(question, question.problem or "the row holds no sample")
+            return self.unscored(question, question.problem or "the row holds no sample")
         asked = _Asked()
         try:
             answers = [answer for prompt in question.inquiry.prompts for answer in await self._ask_in_parts(prompt, asked)]
         except ContextOverflowError as error:
-            return self._unscored(question, str(error), asked)
+            return self.unscored(question, str(error), asked)
         except RequestError as error:
-            return self._unscored(question, f"{ENGINE_FAULT}{error}", asked)
+            return self.unscored(question, f"{ENGINE_FAULT}{error}", asked)
         try:
             reading = self.judge.read(*(answer.text for answer in answers))
         except AnswerError as error:
             whole = all(answer.complete for answer in answers)
             why = str(error) if whole else "the answer was cut off by the token limit and could not be finished"
-            return self._unscored(question, f"bad answer: {why}", asked)
+            return self.unscored(question, f"bad answer: {why}", asked)
         expected, missing = self._expected(answers)
         thoughts = [answer.thought.text.removesuffix(AFTER_THOUGHT) for answer in answers if answer.thought.text]
         if any(answer.thought.cut for answer in answers):
@@ -255,7 +239,8 @@ class Runner:
         asked.usage += generation.usage
         return generation
 
-    def _unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
+    def unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
+        """The verdict on a sample that could not be scored."""
         return Verdict(
             id=question.row.id,
             judge=self.judge.name,

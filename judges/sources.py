@@ -100,8 +100,8 @@ def _row(path: Path, number: int, content: Any) -> Row:
     return Row(row_id(content, number), place, content)
 
 
-def row_id(sample: Sample, number: int) -> str:
-    """A sample's own id, or its number. A column of whole numbers with gaps reads as 7.0, and means 7."""
+def row_id(sample: Sample, number: int | str) -> str:
+    """A sample's own id, or its number or whatever it goes by. A column of whole numbers with gaps reads as 7.0, and means 7."""
     name = sample.get("id")
     if isinstance(name, float) and name.is_integer():
         name = int(name)

@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from judges import catalog
 from judges.engines import open_engine
-from judges.engines.vllm import installed_version
+from judges.engines.vllm_settings import installed_version
 from judges.errors import MagistrateError
 from judges.llm_eval import LLMEval
 from magistrate import judge

@@ -26,7 +26,9 @@ from judges.discovery import Discovery
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Generation, Request
 from judges.engines.pattern_cache import PatternCache
-from judges.engines.vllm import VLLMEngine, _compiler, installed_version
+from judges.engines.vllm import VLLMEngine
+from judges.engines.vllm_patterns import compiler_for
+from judges.engines.vllm_settings import installed_version
 from judges.grouse import Grouse
 from judges.insight import Insight
 from judges.judge import Judge
@@ -210,7 +212,7 @@ def bench_compile(_: Any, data: Path, rounds: int) -> Iterator[str]:
         tokenizer.eos_token = "</s>"
         vocabulary = _outlines_vocabulary(tokenizer)
         began = time.perf_counter()
-        fast = _compiler(tokenizer, vocabulary)
+        fast = compiler_for(tokenizer, vocabulary)
         assert fast is not None
         fast("[a-z]")
         made = time.perf_counter() - began

@@ -13,7 +13,7 @@ from judges.affinity import Affinity
 from judges.answer_text import remainder
 from judges.discovery import Discovery, Shrink
 from judges.engines.pattern_compiler import PatternCompiler
-from judges.engines.vllm import PROOF, _compiler
+from judges.engines.vllm_patterns import PROOF, compiler_for
 from judges.engines.weights import EMBEDDED
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval
@@ -103,7 +103,7 @@ def test_a_real_vocabulary_of_131072_tokens(tmp_path: Path) -> None:
     from vllm.v1.structured_output.utils import get_outlines_vocabulary
 
     vocabulary: Any = get_outlines_vocabulary(tokenizer).inner
-    compile_fast = _compiler(tokenizer, vocabulary)
+    compile_fast = compiler_for(tokenizer, vocabulary)
     assert compile_fast is not None
     for pattern in PATTERNS.values():
         assert compile_fast(pattern) == Index(pattern, vocabulary)

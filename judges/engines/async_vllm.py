@@ -1,0 +1,205 @@
+"""vLLM in processes of its own, for a server: it lives beside an event loop, can be ended and started again, and serves
+many callers of whom some wait and some do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from judges.engines.chat import ChatTokenizer
+from judges.engines.engine import Engine, EngineIdentity, Generation, Request
+from judges.engines.vllm_plugin import LAST_WORDS_VARIABLE, SERVER_VARIABLE
+from judges.engines.vllm_settings import MAX_LOGPROBS, HostedModel, generation, last_line, prepare_environment, sampling
+from judges.errors import ContextOverflowError, EngineError, RequestError
+
+URGENT, BULK = 0, 1
+"""Priorities. Nobody waits for bulk, so it waits for everybody."""
+
+RESERVED = 8
+"""Places that only urgent requests may take, beside those for ``max_num_seqs``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter as vLLM knows it.
+
+    Attributes:
+        name: Its name with its version. vLLM keeps prefixes by this name, so no two versions may share one.
+        number: vLLM's own number of it, never used again.
+        folder: Where it lies.
+        digest: Of its weights.
+    """
+
+    name: str
+    number: int
+    folder: Path
+    digest: str
+
+
+class AsyncVLLMEngine(Engine):
+    """Hosts a model on vLLM's ``AsyncLLM``.
+
+    Args:
+        model: An embedded model's name, a folder, or a repository on the Hugging Face hub.
+        settings: What else ``HostedModel`` takes.
+    """
+
+    max_alternatives = MAX_LOGPROBS
+    context: int
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        self.hosted = HostedModel(model, **settings)
+        self.window = 2 * self.hosted.max_num_seqs
+        self.client: Any = None
+        self._starting = asyncio.Lock()
+        self._numbers = itertools.count(1)
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return self.hosted.identity
+
+    @property
+    def dead(self) -> bool:
+        """Whether vLLM's processes have ended by themselves."""
+        return self.client is not None and bool(self.client.errored)
+
+    async def identify(self) -> None:
+        return
+
+    async def start(self) -> None:
+        async with self._starting:
+            if self.client is not None:
+                return
+            self.chat = await asyncio.to_thread(ChatTokenizer.load, self.hosted.folder)
+            self.client = await asyncio.to_thread(self._load)
+            self.context = int(self.client.vllm_config.model_config.max_model_len)
+
+    def _load(self) -> Any:
+        os.environ[SERVER_VARIABLE] = str(os.getpid())
+        os.environ.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
+        on_cpu = prepare_environment()
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        arguments = self.hosted.arguments(on_cpu=on_cpu)
+        arguments["max_num_seqs"] = self.hosted.max_num_seqs + RESERVED
+        arguments.setdefault("async_scheduling", not on_cpu)
+        scheduler = "AsyncCourtScheduler" if arguments["async_scheduling"] else "CourtScheduler"
+        arguments |= {"scheduling_policy": "priority", "scheduler_cls": f"judges.engines.vllm_scheduler.{scheduler}"}
+        # It logs that an engine has ended also where we ended it.
+        logging.getLogger("vllm.v1.engine.async_llm").setLevel(logging.CRITICAL)
+        with tempfile.TemporaryDirectory() as scratch:
+            last_words = Path(scratch) / "last words"
+            os.environ[LAST_WORDS_VARIABLE] = str(last_words)
+            try:
+                return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+            except Exception as error:
+                cause = last_words.read_text().strip() if last_words.exists() else last_line(error)
+                raise EngineError(f"vLLM cannot start {self.identity.model}: {cause.splitlines()[0][:500]}") from error
+
+    async def close(self) -> None:
+        async with self._starting:
+            client, self.client = self.client, None
+            if client is not None:
+                await asyncio.to_thread(client.shutdown)
+
+    @property
+    def can_sleep(self) -> bool:
+        """Whether it was started so that it can give a GPU's memory back and keep its weights beside (``enable_sleep_mode``)."""
+        return bool(self.hosted.options.get("enable_sleep_mode"))
+
+    async def sleep(self) -> None:
+        """Move the weights to the machine's memory and drop keys and values. Nothing may be in progress."""
+        await self.client.sleep(level=1)
+
+    async def wake(self) -> None:
+        """Take the weights back."""
+        await self.client.wake_up()
+
+    async def generate(self, request: Request) -> Generation:
+        return await self.answer(request)
+
+    async def answer(self, request: Request, *, priority: int = URGENT, adapter: Adapter | None = None) -> Generation:
+        """Answer one request, as ``generate``, for somebody who waits or does not, by the model or by an adapter of it."""
+        client = self.client
+        if client is None:
+            raise EngineError("the engine is not running")
+        prompt_ids = self.chat.encode(request.messages, request.answer_start)
+        if len(prompt_ids) + request.max_tokens > self.context:
+            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        output: Any = None
+        try:
+            async for output in client.generate(  # noqa: B007
+                {"prompt_token_ids": prompt_ids},
+                sampling(request),
+                str(next(self._numbers)),
+                priority=priority,
+                lora_request=lora_request(adapter),
+            ):
+                pass  # there is one, the last
+        except EngineDeadError as error:
+            raise EngineError("the engine's process has ended") from error
+        except EngineGenerateError as error:
+            raise RequestError(f"vLLM failed on the request: {last_line(error.__cause__ or error)}") from error
+        except ValueError as error:
+            raise RequestError(f"vLLM refused the request: {last_line(error)}") from error
+        reason = output.outputs[0].finish_reason
+        if reason not in ("stop", "length"):
+            raise RequestError(f"vLLM broke the answer off ({reason})")
+        return generation(output)
+
+    def lane(self, *, priority: int = URGENT, adapter: Adapter | None = None) -> Engine:
+        """This engine as one kind of caller sees it."""
+        return _Lane(self, priority, adapter)
+
+
+def lora_request(adapter: Adapter | None) -> Any:
+    """An adapter as vLLM's ``LoRARequest``."""
+    if adapter is None:
+        return None
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest(lora_name=adapter.name, lora_int_id=adapter.number, lora_path=str(adapter.folder))
+
+
+class _Lane(Engine):
+    """An engine that puts its requests to a shared one, all with one priority and one adapter. Closing it closes nothing."""
+
+    def __init__(self, engine: AsyncVLLMEngine, priority: int, adapter: Adapter | None) -> None:
+        self.engine = engine
+        self.priority = priority
+        self.adapter = adapter
+        self.window = engine.window
+        self.max_alternatives = engine.max_alternatives
+        self._identity = engine.identity
+        if adapter is not None:
+            self._identity = replace(engine.identity, options={**engine.identity.options, "adapter": adapter.digest})
+
+    @property
+    def context(self) -> int:  # type: ignore[override]
+        return self.engine.context
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return self._identity
+
+    async def identify(self) -> None:
+        await self.engine.identify()
+
+    async def start(self) -> None:
+        await self.engine.start()
+
+    async def close(self) -> None:
+        return
+
+    async def generate(self, request: Request) -> Generation:
+        return await self.engine.answer(request, priority=self.priority, adapter=self.adapter)
