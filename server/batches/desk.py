@@ -1,0 +1,64 @@
+"""The batches of this process: who works on them, and who writes down what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from server.batches.recorder import Recorder
+from server.batches.worker import Worker
+from server.court import Court
+from server.metrics import Metrics
+from server.store import Store, StoreError
+
+ABANDONED_SECONDS = 86_400.0
+"""An upload that was not finished for so long never will be."""
+
+log = logging.getLogger("magistrate.batches")
+
+
+class Desk:
+    """Starts and ends the work on batches.
+
+    Args:
+        store: The queue, and where results go.
+        court: The models.
+        metrics: Where results are counted.
+    """
+
+    def __init__(self, store: Store, court: Court, metrics: Metrics) -> None:
+        self._store = store
+        self._recorder = Recorder(store, metrics)
+        self._worker = Worker(store, court, self._recorder)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def paused(self) -> str | None:
+        """Why nothing moves at the moment."""
+        return self._recorder.paused
+
+    def work_arrived(self) -> None:
+        """Look at the queue now."""
+        self._worker.wake()
+
+    async def open(self) -> None:
+        """Take up the work where it was left."""
+        with contextlib.suppress(StoreError):
+            await asyncio.to_thread(self._store.forget_unfinished_files, ABANDONED_SECONDS)
+        self._tasks = [asyncio.create_task(self._worker.run()), asyncio.create_task(self._recorder.run())]
+
+    async def close(self, patience: float) -> None:
+        """Finish what is in progress, or leave it to be judged again.
+
+        Args:
+            patience: Seconds to wait for it.
+        """
+        self._worker.drain()
+        working, _ = self._tasks
+        await asyncio.wait({working}, timeout=patience)
+        if not working.done():
+            log.warning("left unfinished", extra={"reason": f"what was in progress took longer than {patience:.0f} s"})
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,381 @@
+"""Takes an uploaded file off the wire and into the store, a part at a time. Memory stays the same whatever the file's size."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import aclosing
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import Request
+
+from server.batches.lines import is_blank, parse_line
+from server.errors import ApiError
+from server.settings import MIB
+from server.store import FilePart, FileRecord, Store, StoreError
+
+logger = logging.getLogger(__name__)
+
+PURPOSE = "batch"
+
+PART_LINES = 128
+"""Lines of a part, at most, that are not blank."""
+
+PART_BYTES = MIB
+"""Bytes of a part, at most, unless one line alone has more."""
+
+LONGEST_LINE = 8 * MIB
+"""Bytes of a line, without its end."""
+
+PIECE_BYTES = MIB
+"""Bytes of a file that are taken off the wire before they are cut and stored."""
+
+MOST_FIELDS = 64
+"""Fields of a form, whatever they are called."""
+
+LONGEST_VALUE = 64
+"""Bytes of the field ``purpose`` that are looked at; more than any purpose has."""
+
+LONGEST_FILENAME = 255
+"""Characters."""
+
+LONGEST_MODEL = 256
+"""Characters of a model's name that are remembered; more than any has."""
+
+UNNAMED = "upload.jsonl"
+
+# RFC 2046's characters and the few more that clients use. The parser finds no boundary that holds a line's end.
+_BOUNDARY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
+_LONGEST_CONTENT_TYPE = 1000
+
+
+async def receive_file(request: Request, store: Store, owner: str) -> FileRecord:
+    """Store the file of a form that is being sent. Where anything goes wrong, nothing of it stays.
+
+    Args:
+        request: A call whose body is a form with the fields ``file`` and ``purpose``, in any order. Others are ignored.
+        store: Where to.
+        owner: Whose it shall be.
+
+    Raises:
+        ApiError: 400: it is no such form, the purpose is not ``batch``, a line is too long, or the file holds no line.
+        ClientDisconnect: The client went away.
+        StoreError: The store cannot take it.
+    """
+    form = _Form(_boundary(request.headers.get("content-type", "")))
+    upload = _Upload(store, owner)
+    try:
+        async with aclosing(request.stream()) as pieces:
+            async for piece in pieces:
+                form.feed(piece)
+                if len(form.content) >= PIECE_BYTES:
+                    await asyncio.to_thread(upload.add, form.filename, form.take())
+        form.finish()
+        return await asyncio.to_thread(upload.finish, form.filename, form.take())
+    except BaseException:
+        # Also where this call is being cancelled, which would stop a plain wait at once.
+        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(upload.drop)))
+        raise
+
+
+def _boundary(content_type: str) -> bytes:
+    """What separates the fields of a form.
+
+    Raises:
+        ApiError: The header announces no form, or not how its fields are separated.
+    """
+    kind, options = parse_options_header(content_type) if len(content_type) <= _LONGEST_CONTENT_TYPE else (b"", {})
+    if kind.strip() != b"multipart/form-data":
+        raise _malformed("the upload must be a form, with `Content-Type: multipart/form-data`")
+    boundary = options.get(b"boundary", b"")
+    if not _BOUNDARY.fullmatch(boundary):
+        raise _malformed("the `Content-Type` header gives no valid `boundary`")
+    return boundary
+
+
+def _malformed(message: str, param: str | None = None) -> ApiError:
+    return ApiError(400, message, "invalid_form", param)
+
+
+class _Form:
+    """A form's fields as they come.
+
+    Attributes:
+        filename: The file's label; empty until its field begins.
+        content: Bytes of the file that came since they were last taken.
+    """
+
+    def __init__(self, boundary: bytes) -> None:
+        self.filename = ""
+        self.content = bytearray()
+        self._purpose: bytearray | None = None
+        self._fields = 0
+        self._into: bytearray | None = None
+        self._header = bytearray()
+        self._value = bytearray()
+        self._disposition = b""
+        self._ended = False
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin_field,
+                "on_header_field": self._more_header,
+                "on_header_value": self._more_value,
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._begin_value,
+                "on_part_data": self._more_data,
+                "on_part_end": self._end_field,
+                "on_end": self._end,
+            },
+        )
+
+    def feed(self, piece: bytes) -> None:
+        """Read on.
+
+        Raises:
+            ApiError: This is no form, or not the one that is wanted.
+        """
+        try:
+            self._parser.write(piece)
+        except FormParserError as error:
+            raise _malformed(f"the form cannot be read: {error}") from None
+
+    def take(self) -> bytes:
+        """What came of the file since this was last called."""
+        taken = bytes(self.content)
+        self.content.clear()
+        return taken
+
+    def finish(self) -> None:
+        """Make sure that the form is whole.
+
+        Raises:
+            ApiError: Its end or a field is missing.
+        """
+        if not self._ended:
+            raise _malformed("the form does not end with its boundary: it was cut off, or has another boundary than announced")
+        if not self.filename:
+            raise _malformed("the form has no field `file`: send the file in one", "file")
+        if self._purpose is None:
+            raise _malformed(f"the form has no field `purpose`: send `{PURPOSE}`", "purpose")
+
+    def _begin_field(self) -> None:
+        self._fields += 1
+        if self._fields > MOST_FIELDS:
+            raise _malformed(f"the form has more than {MOST_FIELDS} fields: send `file` and `purpose` only")
+        self._disposition = b""
+        self._into = None
+
+    def _more_header(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _more_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = bytes(self._value)
+        self._header.clear()
+        self._value.clear()
+
+    def _begin_value(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        if b"name" not in options:
+            raise _malformed(f"field {self._fields} of the form has no name in a `Content-Disposition` header")
+        if options[b"name"] == b"file":
+            if self.filename:
+                raise _malformed("the form has two fields `file`: send one file at a time", "file")
+            self.filename = plain_filename(options.get(b"filename", b"").decode(errors="replace"))
+            self._into = self.content
+        elif options[b"name"] == b"purpose":
+            self._into = self._purpose = bytearray()
+
+    def _more_data(self, data: bytes, start: int, end: int) -> None:
+        if self._into is self._purpose is not None:
+            end = min(end, start + LONGEST_VALUE - len(self._purpose))
+        if self._into is not None and end > start:
+            self._into += memoryview(data)[start:end]
+
+    def _end_field(self) -> None:
+        if self._into is self._purpose is not None and self._purpose != PURPOSE.encode():
+            raise ApiError(400, f"the only `purpose` of a file here is `{PURPOSE}`", "invalid_value", "purpose")
+
+    def _end(self) -> None:
+        self._ended = True
+
+
+def plain_filename(sent: str) -> str:
+    """A file's name as a label: without folders, control characters and what else cannot be shown; at most 255 characters."""
+    last = re.split(r"[/\\]", sent)[-1]
+    shown = "".join(letter for letter in last if letter.isprintable()).strip()
+    return shown[:LONGEST_FILENAME] if shown not in ("", ".", "..") else UNNAMED
+
+
+class _Upload:
+    """A file on its way into the store. Its methods block. One call may still run in its thread as ``drop`` is called."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+        self._cutter = PartCutter()
+        self._file_id: str | None = None
+        self._dropped = False
+        self._turn = threading.Lock()
+
+    def add(self, filename: str, data: bytes) -> None:
+        """Store what has come."""
+        with self._turn:
+            self._add(filename, data)
+
+    def finish(self, filename: str, data: bytes) -> FileRecord:
+        """Store what came last, and make the file one that batches can read."""
+        with self._turn:
+            file_id = self._add(filename, data)
+            last = self._cutter.end()
+            if last is not None:
+                self._store.add_part(file_id, last)
+            cutter = self._cutter
+            if not cutter.lines:
+                raise ApiError(400, "the file holds no line: send one call a line, as JSON", "empty_file", "file")
+            finished = self._store.finish_file(file_id, bytes=cutter.bytes, lines=cutter.lines, model=cutter.model)
+            self._file_id = None
+            return finished
+
+    def drop(self) -> None:
+        """Forget the file. One that was finished stays."""
+        with self._turn:
+            self._dropped = True
+            if self._file_id is not None:
+                try:
+                    self._store.drop_file(self._file_id)
+                except StoreError as error:
+                    logger.warning("an upload that failed is still in the store as %s: %s", self._file_id, error)
+
+    def _add(self, filename: str, data: bytes) -> str:
+        if self._dropped:
+            raise ApiError(400, "the upload was given up", "upload_dropped")
+        if self._file_id is None:
+            self._file_id = self._store.begin_file(self._owner, PURPOSE, filename).id
+        for part in self._cutter.cut(data):
+            self._store.add_part(self._file_id, part)
+        return self._file_id
+
+
+class PartCutter:
+    """Cuts a file into parts at its line ends, and looks into each line as far as needed to know its name and model.
+
+    A line that cannot be read is kept: it becomes a line of the batch's error file.
+
+    Attributes:
+        bytes: The file's, so far.
+        lines: Those that are not blank, so far.
+        model: The one named by the first line that can be read.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.lines = 0
+        self.model: str | None = None
+        self._model_known = False
+        self._seen = _Seen()
+        self._rest = bytearray()
+        self._line = 0
+        self._parts = 0
+        self._start_part()
+
+    def _start_part(self) -> None:
+        self._whole: list[bytes] = []
+        self._size = 0
+        self._filled = 0
+        self._duplicates: list[int] = []
+
+    def cut(self, data: bytes) -> Iterator[FilePart]:
+        """Read on. Yields the parts that are full.
+
+        Raises:
+            ApiError: A line is too long.
+        """
+        self.bytes += len(data)
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            if self._rest:
+                line = bytes(self._rest) + line
+                self._rest.clear()
+            if self._whole and self._size + len(line) >= PART_BYTES:
+                yield self._part()
+            self._take(line, b"\n")
+            if self._filled == PART_LINES or self._size >= PART_BYTES:
+                yield self._part()
+        self._rest += rest
+        self._check_length(len(self._rest))
+
+    def end(self) -> FilePart | None:
+        """The last part, where anything is left for one. The file's last line may lack its end."""
+        if self._rest:
+            self._take(bytes(self._rest), b"")
+        return self._part() if self._whole else None
+
+    def _check_length(self, length: int) -> None:
+        if length > LONGEST_LINE:
+            message = f"line {self._line + 1} of the file is longer than {LONGEST_LINE // MIB} MiB: shorten it"
+            raise ApiError(400, message, "line_too_long", "file")
+
+    def _take(self, line: bytes, end: bytes) -> None:
+        self._check_length(len(line))
+        self._line += 1
+        self._whole.append(line + end)
+        self._size += len(line) + len(end)
+        if is_blank(line):
+            return
+        self._filled += 1
+        self.lines += 1
+        try:
+            fields = parse_line(line, self._line)
+        except ValueError:
+            return
+        if not isinstance(fields, dict):
+            return
+        custom_id, body = fields.get("custom_id"), fields.get("body")
+        if isinstance(custom_id, str) and custom_id and not self._seen.add(custom_id):
+            self._duplicates.append(self._line)
+        if not self._model_known and isinstance(body, dict):
+            self._model_known = True
+            model = body.get("model")
+            self.model = model[:LONGEST_MODEL] if isinstance(model, str) else None
+
+    def _part(self) -> FilePart:
+        first = self._line - len(self._whole) + 1
+        part = FilePart(self._parts, first, self._filled, b"".join(self._whole), self._duplicates)
+        self._parts += 1
+        self._start_part()
+        return part
+
+
+class _Seen:
+    """Names that came before, as digests of 16 bytes, so that a million of them take about 25 MB.
+
+    The digests that begin with the same two bytes stand one behind the other, without these two, in one array of bytes.
+    """
+
+    _KEPT = 14
+
+    def __init__(self) -> None:
+        self._arrays: dict[bytes, bytearray] = {}
+
+    def add(self, name: str) -> bool:
+        """Remember a name. False where it came before."""
+        digest = hashlib.blake2b(name.encode(), digest_size=2 + self._KEPT).digest()
+        kept = digest[2:]
+        array = self._arrays.setdefault(digest[:2], bytearray())
+        place = array.find(kept)
+        while place >= 0:
+            if place % self._KEPT == 0:
+                return False
+            place = array.find(kept, place + 1)
+        array += kept
+        return True

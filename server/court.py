@@ -1,0 +1,239 @@
+"""The court: the hosted models, and what is asked of them. Every call and every line of a batch is answered here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, StrictBool
+
+from judges.catalog import usual_judge
+from judges.engines.async_vllm import Adapter
+from judges.engines.engine import Engine
+from judges.errors import EngineError
+from judges.judge import Judge
+from judges.runner import Runner, prepare
+from judges.sources import Row, row_id
+from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
+from server.asking import JudgeRequest, judge_of
+from server.errors import ApiError
+from server.hosting.adapters import Adapters
+from server.hosting.host import Host
+from server.hosting.models_file import ModelsFile
+from server.hosting.openai_layer import Path as CompletionPath
+from server.hosting.openai_layer import Reply
+from server.hosting.stage import Stage
+from server.metrics import Metrics
+from server.settings import Settings
+
+RUNNERS_KEPT = 256
+ALONE_AFTER, GIVEN_UP_AFTER = 3, 6
+"""Deaths of an engine that a sample may be in progress at before it is judged with no other of its kind beside it, and before
+it is given up: an answer that ends the engine each time may not keep the others from theirs."""
+
+
+class JudgmentsRequest(JudgeRequest):
+    """Samples, and the judge that they are put to."""
+
+    model: str | None = Field(
+        None,
+        max_length=256,
+        description="A hosted model or adapter; `GET /v1/models` lists them. The server's default if left out.",
+    )
+    samples: list[dict[str, Any]] = Field(
+        min_length=1,
+        description="What to judge: an object a sample, with the fields that the judge needs, and an `id` if you like.",
+        examples=[[{"id": "1", "context": ["Hi! How are you?"], "response": "Fine, thank you. And you?"}]],
+    )
+    bulk: StrictBool = Field(False, description="Whether nobody waits: these samples then come after calls of those who do.")
+
+
+class Court:
+    """The hosted models.
+
+    Args:
+        models: What ``models.toml`` says.
+        settings: What the server was started with.
+        metrics: Where judgments are counted.
+        copies: Where copies of adapters are kept.
+    """
+
+    def __init__(self, models: ModelsFile, settings: Settings, metrics: Metrics, copies: Path) -> None:
+        self.models = models
+        self.settings = settings
+        self.metrics = metrics
+        self.stage = Stage() if models.swap and len(models.models) > 1 else None
+        self.hosts = {
+            name: Host(
+                name,
+                spec,
+                adapters=Adapters(settings.adapter_folders, copies, spec.max_lora_rank),
+                stage=self.stage,
+                on_restart=metrics.engine_restarted,
+            )
+            for name, spec in models.models.items()
+        }
+        self._runners: OrderedDict[tuple[Any, ...], tuple[Runner, Engine]] = OrderedDict()
+        self._alone = asyncio.Lock()
+
+    def begin(self) -> None:
+        """Start loading the models."""
+        for host in self.hosts.values():
+            host.begin()
+
+    async def close(self) -> None:
+        """Let the models go."""
+        if self.stage is not None:
+            await self.stage.close()
+        await asyncio.gather(*(host.close() for host in self.hosts.values()))
+
+    def find(self, model: str | None) -> tuple[Host, Adapter | None]:
+        """The host of a model or an adapter.
+
+        Raises:
+            ApiError: Nothing of that name is hosted here.
+        """
+        if model is None:
+            return self.hosts[self.models.first], None
+        if model in self.hosts:
+            return self.hosts[model], None
+        for host in self.hosts.values():
+            adapter = host.adapters.find(model)
+            if adapter is not None:
+                return host, adapter
+        names = ", ".join(self.hosts)
+        raise ApiError(404, f"there is no model `{model[:80]}` here; there are {names}", code="model_not_found", param="model")
+
+    def check_model(self, model: str | None) -> str:
+        """The full name of what a batch's lines call their model.
+
+        Raises:
+            ApiError: Nothing of that name is hosted here.
+        """
+        host, adapter = self.find(model)
+        return adapter.name if adapter else host.name
+
+    def names_of(self, host: Host) -> list[str | None]:
+        """Every name that a batch may call this host by; ``None`` where it is the default."""
+        names: list[str | None] = [host.name, *host.adapters.names]
+        return [*names, None] if host.name == self.models.first else names
+
+    async def judge(self, request: JudgmentsRequest, *, urgent: bool, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """Put samples to a judge.
+
+        Args:
+            request: The samples, the judge and the model.
+            urgent: Whether somebody waits.
+            names: An id for each sample that has none; its number by default.
+
+        Returns:
+            The answer's body: the verdicts in the samples' order, and what they depend on.
+
+        Raises:
+            MagistrateError: There is no such judge, or its options will not do.
+            ApiError: There is no such model, or it is not ready in time.
+        """
+        if len(request.samples) > self.settings.max_samples:
+            most = self.settings.max_samples
+            why = f"a call takes {most:,} samples, this one has {len(request.samples):,}; send a batch"
+            raise ApiError(413, why, code="too_many_samples", param="samples")
+        host, adapter = self.find(request.model)
+        judge = await asyncio.to_thread(judge_of, request, usual_judge(host.spec.model))
+        rows = [
+            Row(row_id(sample, names[number] if names else number + 1), f"sample {number + 1}", sample)
+            for number, sample in enumerate(request.samples)
+        ]
+        verdicts = await asyncio.gather(*(self._judge_one(host, adapter, judge, request, row, urgent) for row in rows))
+        return {
+            "object": "list",
+            "judge": judge.name,
+            "model": adapter.name if adapter else host.name,
+            "fingerprint": verdicts[0].fingerprint,
+            "data": verdicts,
+        }
+
+    async def fingerprint(self, request: JudgeRequest, model: str | None) -> tuple[Fingerprint, str]:
+        """What verdicts would depend on, and the full name of the model.
+
+        Raises:
+            MagistrateError: There is no such judge or model, or it is not ready in time.
+        """
+        host, adapter = self.find(model)
+        judge = await asyncio.to_thread(judge_of, request, usual_judge(host.spec.model))
+        async with host.answering(urgent=True):
+            runner = self._runner(host, adapter, judge, request, urgent=True)
+        return runner.basis, adapter.name if adapter else host.name
+
+    async def complete(self, path: CompletionPath, body: dict[str, Any], *, urgent: bool) -> Reply:
+        """Answer one of OpenAI's requests, by vLLM's serving layer.
+
+        Raises:
+            ApiError: There is no such model, it is not ready in time, or its engine has no such endpoint (501).
+        """
+        model = body.get("model")
+        if model is not None and not isinstance(model, str):
+            raise ApiError(400, "model must be a string", param="model")
+        host, adapter = self.find(model)
+        for _ in range(GIVEN_UP_AFTER):
+            async with AsyncExitStack() as held:
+                await held.enter_async_context(host.answering(urgent=urgent))
+                layer = host.openai
+                if layer is None:
+                    why = (
+                        f"model `{host.name}` runs on engine `{host.spec.engine}`, which has no {path}; host it on engine `vllm`"
+                    )
+                    raise ApiError(501, why, code="not_implemented")
+                try:
+                    reply = await layer.answer(path, body, model=adapter.name if adapter else host.name, urgent=urgent)
+                except EngineError as error:
+                    await host.failed(error)
+                    continue
+                if reply.events is None:
+                    return reply
+                return replace(reply, events=_while_held(reply.events, held.pop_all()))
+        raise ApiError(500, "the engine died at this request each time it was tried", code="engine_died")
+
+    async def _judge_one(
+        self, host: Host, adapter: Adapter | None, judge: Judge, request: JudgmentsRequest, row: Row, urgent: bool
+    ) -> Verdict:
+        """Judge one sample, again where the engine died beneath it."""
+        began = time.perf_counter()
+        question = prepare(row, judge)
+        for deaths in range(GIVEN_UP_AFTER):
+            async with self._alone if deaths >= ALONE_AFTER else nullcontext(), host.answering(urgent=urgent):
+                runner = self._runner(host, adapter, judge, request, urgent)
+                try:
+                    verdict = await runner.judge_one(question)
+                except EngineError as error:
+                    await host.failed(error)
+                    continue
+                break
+        else:
+            verdict = runner.unscored(question, f"{ENGINE_FAULT}the engine died at this sample {GIVEN_UP_AFTER} times")
+        self.metrics.judged(judge.name, verdict.status, time.perf_counter() - began, "now" if urgent else "batch")
+        self.metrics.tokens(host.name, verdict.usage)
+        return verdict
+
+    def _runner(self, host: Host, adapter: Adapter | None, judge: Judge, request: JudgeRequest, urgent: bool) -> Runner:
+        key = (id(judge), id(host.engine), adapter and adapter.name, urgent, request.expected, request.think)
+        found = self._runners.get(key)
+        if found is None:
+            lane = host.lane(urgent=urgent, adapter=adapter)
+            found = Runner(judge, lane, expected=request.expected, think=request.think), host.engine
+            self._runners[key] = found  # holds what its key numbers, so no number is used again
+            if len(self._runners) > RUNNERS_KEPT:
+                self._runners.popitem(last=False)
+        self._runners.move_to_end(key)
+        return found[0]
+
+
+async def _while_held(events: AsyncIterator[str], held: AsyncExitStack) -> AsyncIterator[str]:
+    async with held:
+        async for event in events:
+            yield event

@@ -1,0 +1,151 @@
+"""LoRA adapters of a hosted model, loaded and unloaded while it serves.
+
+Every version of an adapter has a name of its own, ``NAME@DIGEST``, and a copy of its own: vLLM keeps prefixes by an adapter's
+name and may read its files again, so neither may ever stand for other weights (vllm#42125).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from judges.engines.async_vllm import Adapter
+from judges.errors import EngineError, MagistrateError
+from server.hosting.openai_layer import OpenAILayer
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+BLOCK = 1 << 20
+
+
+class Adapters:
+    """The adapters of one model.
+
+    Args:
+        allowed: Folders from which adapters may come.
+        copies: Where their copies are kept.
+        max_rank: The largest rank that the engine was started for.
+    """
+
+    def __init__(self, allowed: tuple[Path, ...], copies: Path, max_rank: int) -> None:
+        self._allowed = [folder.resolve() for folder in allowed]
+        self._copies = copies
+        self._max_rank = max_rank
+        self._loaded: dict[str, Adapter] = {}
+        self._latest: dict[str, str] = {}
+        self._lock = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[Adapter]:
+        return iter(self._loaded.values())
+
+    def find(self, name: str) -> Adapter | None:
+        """An adapter by its full name, or the latest version of the one called so."""
+        return self._loaded.get(self._latest.get(name, name))
+
+    @property
+    def names(self) -> list[str]:
+        """Every name that stands for an adapter, with its version and without."""
+        return [*self._latest, *self._loaded]
+
+    async def load(self, name: str, path: str, layer: OpenAILayer) -> Adapter:
+        """Load an adapter, or a new version of it. The same weights again are the same version.
+
+        Raises:
+            MagistrateError: The name or the folder will not do, or vLLM cannot load it.
+        """
+        if not NAME.fullmatch(name):
+            raise MagistrateError("the name of an adapter has letters, digits, `.`, `_` and `-`, 64 at most")
+        folder = self._folder(path)
+        await asyncio.to_thread(self._check, folder)
+        digest = await asyncio.to_thread(_digest, folder)
+        full = f"{name}@{digest[:12]}"
+        async with self._lock:
+            if full not in self._loaded:
+                copy = await asyncio.to_thread(self._copy, folder, digest)
+                number = await layer.load(full, str(copy))
+                self._loaded[full] = Adapter(full, number, copy, digest)
+            self._latest[name] = full
+        return self._loaded[full]
+
+    async def unload(self, name: str, layer: OpenAILayer) -> Adapter | None:
+        """Unload an adapter. Returns it, or ``None`` where there is none of that name."""
+        async with self._lock:
+            adapter = self.find(name)
+            if adapter is None:
+                return None
+            del self._loaded[adapter.name]
+            self._latest = {short: full for short, full in self._latest.items() if full != adapter.name}
+            await layer.unload(adapter.name)
+        return adapter
+
+    async def load_again(self, layer: OpenAILayer) -> None:
+        """Load what was loaded into an engine that was started anew."""
+        async with self._lock:
+            for full, adapter in list(self._loaded.items()):
+                try:
+                    number = await layer.load(full, str(adapter.folder))
+                except EngineError:
+                    del self._loaded[full]
+                else:
+                    self._loaded[full] = Adapter(full, number, adapter.folder, adapter.digest)
+
+    def _folder(self, path: str) -> Path:
+        if "\0" in path:
+            raise MagistrateError("the path of an adapter may not hold a NUL")
+        folder = Path(path).resolve()  # links are followed first, so that none leads out of what is allowed
+        if not any(folder.is_relative_to(allowed) for allowed in self._allowed):
+            raise MagistrateError("adapters come only from the folders that the server was started with (`--adapters FOLDER`)")
+        return folder
+
+    def _check(self, folder: Path) -> None:
+        """Look at what would otherwise end the engine."""
+        try:
+            config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+            size = (folder / WEIGHTS).stat().st_size
+        except (OSError, ValueError) as error:
+            raise MagistrateError(f"there is no adapter in that folder: it must hold {CONFIG} and {WEIGHTS} ({error})") from None
+        rank = config.get("r") if isinstance(config, dict) else None
+        if not isinstance(rank, int) or not 1 <= rank <= self._max_rank:
+            raise MagistrateError(
+                f"the adapter's rank is {rank}; this model takes ranks up to {self._max_rank} (`max_lora_rank`)"
+            )
+        if size == 0:
+            raise MagistrateError(f"{WEIGHTS} is empty")
+        _check_safetensors(folder / WEIGHTS)
+
+    def _copy(self, folder: Path, digest: str) -> Path:
+        target = self._copies / digest[:32]
+        if not (target / WEIGHTS).exists():
+            scratch = self._copies / f".{digest[:32]}"
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(parents=True)
+            for name in (CONFIG, WEIGHTS):
+                shutil.copyfile(folder / name, scratch / name)
+            scratch.rename(target)
+        return target
+
+
+def _check_safetensors(path: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as tensors:
+            names = list(tensors.keys())
+    except (SafetensorError, OSError) as error:
+        raise MagistrateError(f"{path.name} cannot be read: {error}") from None
+    if not names:
+        raise MagistrateError(f"{path.name} holds no weights")
+
+
+def _digest(folder: Path) -> str:
+    found = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS):
+        with (folder / name).open("rb") as file:
+            while block := file.read(BLOCK):
+                found.update(block)
+    return found.hexdigest()

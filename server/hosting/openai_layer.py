@@ -1,0 +1,167 @@
+"""OpenAI's chat and text completions, by vLLM's own serving layer over an engine that we host.
+
+Its handlers are called, its routes are not mounted: what is reachable is what our own routes reach.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
+from judges.errors import EngineError
+
+Path = Literal["/v1/chat/completions", "/v1/completions"]
+
+MOST_CHOICES = 128
+"""Of one request (``n``)."""
+
+FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
+"""Fields by which a client asks for a format of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is sent back: a JSON body, or server-sent events."""
+
+    status: int
+    body: Mapping[str, Any] | None = None
+    events: AsyncIterator[str] | None = None
+
+
+class OpenAILayer:
+    """vLLM's handlers for one model.
+
+    Args:
+        state: What vLLM keeps its handlers in.
+        answer_schema: JSON schema that a chat answer follows where the client asks for no format.
+    """
+
+    def __init__(self, state: Any, answer_schema: Mapping[str, Any] | None) -> None:
+        from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+        from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+
+        self._state = state
+        self._schema = answer_schema
+        self._kinds = {
+            "/v1/chat/completions": (ChatCompletionRequest, state.openai_serving_chat.create_chat_completion),
+            "/v1/completions": (CompletionRequest, state.openai_serving_completion.create_completion),
+        }
+
+    @classmethod
+    async def over(cls, engine: AsyncVLLMEngine, name: str, answer_schema: Mapping[str, Any] | None) -> OpenAILayer:
+        """The layer over a started engine, under the name that clients know.
+
+        Raises:
+            EngineError: This vLLM cannot set it up.
+        """
+        from starlette.datastructures import State
+
+        state = State()
+        try:
+            from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+            from vllm.entrypoints.launchers.cli_args import make_arg_parser
+            from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+            arguments = ["--model", str(engine.hosted.folder), "--served-model-name", name]
+            arguments += ["--enable-prompt-tokens-details", "--disable-log-stats"]
+            parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(arguments)
+            await init_app_state(engine.client, state, parsed, await engine.client.get_supported_tasks())
+        except ImportError as error:
+            raise EngineError(f"this version of vLLM keeps its serving layer elsewhere: {error}") from error
+        return cls(state, answer_schema)
+
+    async def answer(self, path: Path, body: Mapping[str, Any], *, model: str, urgent: bool) -> Reply:
+        """Answer a request.
+
+        Args:
+            path: Which endpoint.
+            body: The request's body.
+            model: The model or adapter, by the name that vLLM knows.
+            urgent: Whether somebody waits.
+        """
+        from pydantic import ValidationError
+        from vllm.entrypoints.serve.engine.protocol import ErrorResponse
+        from vllm.entrypoints.serve.exception_handling.error_response import create_error_response
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        kind, handle = self._kinds[path]
+        fields = {**body, "model": model, "priority": URGENT if urgent else BULK}
+        if path == "/v1/chat/completions" and self._schema is not None and not any(fields.get(name) for name in FORMATS):
+            fields["response_format"] = _format(self._schema)
+        try:
+            if not isinstance(fields.get("n"), int | None) or (fields.get("n") or 1) > MOST_CHOICES:
+                raise ValueError(f"n must be a whole number of at most {MOST_CHOICES}")
+            reply = await handle(kind.model_validate(fields))
+        except EngineDeadError as error:
+            raise EngineError("the engine's process has ended") from error
+        except ValidationError as error:
+            return _refusal(_in_a_sentence(error))
+        except RecursionError:
+            return _refusal("the request is nested too deeply")
+        except Exception as error:
+            reply = create_error_response(error)
+        if isinstance(reply, ErrorResponse):
+            return Reply(reply.error.code, _openai_error(reply.error.message, reply.error.param, reply.error.code))
+        if isinstance(reply, AsyncIterator):
+            return Reply(200, events=reply)
+        return Reply(200, reply.model_dump(mode="json"))
+
+    async def load(self, name: str, folder: str) -> int:
+        """Load a LoRA adapter under a name that was never used before. Returns vLLM's number of it.
+
+        Raises:
+            EngineError: vLLM cannot load it.
+        """
+        from vllm.entrypoints.serve.engine.protocol import ErrorResponse
+        from vllm.entrypoints.serve.lora.protocol import LoadLoRAAdapterRequest
+
+        models = self._state.openai_serving_models
+        reply = await models.load_lora_adapter(LoadLoRAAdapterRequest(lora_name=name, lora_path=folder))
+        if isinstance(reply, ErrorResponse):
+            raise EngineError(f"the adapter cannot be loaded: {reply.error.message}")
+        return int(models.lora_requests[name].lora_int_id)
+
+    async def unload(self, name: str) -> None:
+        """Forget a LoRA adapter, in vLLM's lists and in its memory."""
+        models = self._state.openai_serving_models
+        known = models.lora_requests.pop(name, None)
+        if known is not None:
+            await models.engine_client.remove_lora(known.lora_int_id)
+
+
+def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+
+
+def _in_a_sentence(error: Any) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.islower())
+    said = str(first["msg"]).removeprefix("Value error, ")
+    return f"{place}: {said}"[:500] if place else said[:500]
+
+
+def _refusal(message: str) -> Reply:
+    return Reply(400, _openai_error(message, None, 400))
+
+
+def _openai_error(message: str, param: str | None, status: int) -> dict[str, Any]:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": param, "code": None}}
+
+
+def events_as_text(events: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """Server-sent events as bytes."""
+
+    async def encoded() -> AsyncIterator[bytes]:
+        async for event in events:
+            yield event.encode(errors="replace")
+
+    return encoded()
+
+
+def body_of(reply: Reply) -> str:
+    """A reply's body as one line of JSON."""
+    return json.dumps(reply.body, ensure_ascii=False)

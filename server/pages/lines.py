@@ -1,0 +1,131 @@
+"""What a page tells of one line of a batch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from server.store import Result
+
+OPENING = 280
+"""Characters of a text that are shown at once."""
+
+LONGEST = 20_000
+"""Characters of a text that are shown at all. The output file has all of it."""
+
+Outcome = Literal["scored", "unscored", "answered", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text that may be long.
+
+    Attributes:
+        opening: Its beginning, or all of it where it is short.
+        whole: All of it, or as much as a page can take; ``None`` where the opening is all.
+        cut: Whether even ``whole`` is not all.
+    """
+
+    opening: str
+    whole: str | None = None
+    cut: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> Passage:
+        """A text, with its opening cut between words."""
+        text = text.strip()
+        if len(text) <= OPENING:
+            return cls(text)
+        opening = text[:OPENING]
+        opening = opening[: opening.rfind(" ", OPENING // 2)] if " " in opening[OPENING // 2 :] else opening
+        return cls(f"{opening.rstrip()} …", text[:LONGEST], len(text) > LONGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What came of one line.
+
+    Attributes:
+        batch_id: Its batch.
+        number: Its number in the input file.
+        name: What its sender calls it.
+        outcome: ``answered`` is a completion, which has no scores.
+        judge: The judge that was asked.
+        scores: Metrics and their values, in words.
+        text: The judge's reasons, the answer, or why there is none.
+        detail: What else the judge's answer holds, as JSON.
+        notes: What else a reader should know.
+    """
+
+    batch_id: str
+    number: int
+    name: str | None
+    outcome: Outcome
+    judge: str | None = None
+    scores: tuple[tuple[str, str], ...] = ()
+    text: Passage | None = None
+    detail: Passage | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_result(result: Result) -> Line:
+    """Read a line of the output file or the error file."""
+    try:
+        record = _table(json.loads(result.record))
+    except (ValueError, RecursionError):
+        record = {}
+    place = result.batch_id, result.line, result.custom_id
+    body = _table(_table(record.get("response")).get("body"))
+    verdict = _table(_first(body.get("data")))
+    if verdict:
+        return _of_verdict(place, verdict, result.failed)
+    error = _table(record.get("error")) or _table(body.get("error"))
+    if result.failed or error:
+        why = _text(error.get("message")) or "The reason is in the error file."
+        return Line(*place, "failed", text=Passage.of(why))
+    choice = _table(_first(body.get("choices")))
+    answer = _text(_table(choice.get("message")).get("content")) or _text(choice.get("text"))
+    return Line(*place, "answered", text=Passage.of(answer) if answer else None)
+
+
+def _of_verdict(place: tuple[str, int, str | None], verdict: dict[str, Any], failed: bool) -> Line:
+    scores, expected = _table(verdict.get("scores")), _table(verdict.get("expected"))
+    outcome: Outcome = "failed" if failed else "scored" if verdict.get("status") == "scored" else "unscored"
+    text = verdict.get("justification") if outcome == "scored" else verdict.get("reason")
+    notes, detail = verdict.get("notes"), _table(verdict.get("detail"))
+    told = {metric: _score(value, _table(expected.get(metric)).get("expectation")) for metric, value in scores.items()}
+    return Line(
+        *place,
+        outcome,
+        judge=_text(verdict.get("judge")),
+        scores=tuple(told.items()),
+        text=Passage.of(text) if isinstance(text, str) and text.strip() else None,
+        detail=Passage.of(json.dumps(detail, ensure_ascii=False, indent=2)) if detail else None,
+        notes=tuple(note for note in notes if isinstance(note, str)) if isinstance(notes, list) else (),
+    )
+
+
+def _score(value: object, expected: object) -> str:
+    if value is None:
+        return "does not apply"
+    words = value if isinstance(value, str) else _figure(value)
+    return words if expected is None else f"{words} (expected {_figure(expected)})"
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3f}".rstrip("0").rstrip(".")
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else json.dumps(value)
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _first(value: object) -> object:
+    return value[0] if isinstance(value, list) and value else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

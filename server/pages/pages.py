@@ -1,0 +1,163 @@
+"""The pages: the models, a caller's batches and what came of them, for people to read in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.staticfiles import StaticFiles
+from fastapi.templating import Jinja2Templates
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from judges.errors import MagistrateError
+from server.court import Court
+from server.errors import LONGEST_MESSAGE, ApiError, fault_of, printable
+from server.pages.lines import read_result
+from server.pages.words import BATCH_WORDS, MODEL_WORDS, human_time, machine_time, number, plain
+from server.routes.batches import BATCH_ID
+from server.routes.files import ENDED, LONGEST_ID, error_file_id, output_file_id
+from server.safety.callers import CallerNow
+from server.safety.limits import PAGE_POLICY
+from server.store import Store
+
+BATCHES_SHOWN = 20
+RESULTS_SHOWN = 20
+LINES_SHOWN = 50
+LAST_LINE = 2**63 - 1
+
+DOCS_POLICY = f"{PAGE_POLICY}; img-src 'self' data:"
+"""Swagger's style sheet has its pictures in itself."""
+
+FAULTS = {401: "This server asks for a key", 404: "There is no such page", 429: "Too many calls", 503: "Not now"}
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("server.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=plain,  # whatever a template shows comes through here, so no text of a caller's is forgotten
+    )
+    environment.filters |= {"number": number, "human_time": human_time, "machine_time": machine_time}
+    environment.globals |= {"batch_words": BATCH_WORDS, "model_words": MODEL_WORDS, "ended": ENDED}
+    return environment
+
+
+_templates = Jinja2Templates(env=_environment())
+
+
+class PageRoute(APIRoute):
+    """A route whose faults are told on a page too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        answer = super().get_route_handler()
+
+        async def answer_in_html(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except (MagistrateError, RequestValidationError) as error:
+                fault = fault_of(error)
+                if fault is None:
+                    raise
+                return await asyncio.to_thread(_fault_page, request, fault)
+
+        return answer_in_html
+
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+def add_pages(app: FastAPI) -> None:
+    """Have an application show the pages. Its ``state`` must have a store, settings, a court and a desk by the first request.
+
+    Args:
+        app: With the files of FastAPIOffline, but without its page, whose inline script browsers are told not to run.
+    """
+    app.include_router(router)
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+
+
+@router.get("/")
+def front(request: Request, caller: CallerNow, after: Annotated[str | None, Query(max_length=LONGEST_ID)] = None) -> Response:
+    """The models, the caller's batches and the latest results."""
+    store: Store = request.app.state.store
+    court: Court = request.app.state.court
+    batches = store.batches(caller.name, after=after, limit=BATCHES_SHOWN + 1)
+    context = {
+        "hosts": list(court.hosts.values()),
+        "paused": request.app.state.desk.paused,
+        "batches": batches[:BATCHES_SHOWN],
+        "older": batches[BATCHES_SHOWN - 1].id if len(batches) > BATCHES_SHOWN else None,
+        "after": after,
+        "lines": [read_result(result) for result in store.recent_results(caller.name, RESULTS_SHOWN)],
+        "address": str(request.base_url),
+        "with_key": not request.app.state.settings.open,
+    }
+    return _page(request, "front.html", {"caller": caller.name, **context})
+
+
+@router.get("/batches/{batch_id}")
+def batch(
+    request: Request,
+    caller: CallerNow,
+    batch_id: str,
+    after: Annotated[int, Query(ge=0, le=LAST_LINE)] = 0,
+    failed: bool = False,
+) -> Response:
+    """One batch, and its results in the order of its lines.
+
+    Args:
+        after: The results begin behind this line.
+        failed: Whether only lines that failed are shown.
+    """
+    store: Store = request.app.state.store
+    found = store.batch(batch_id, caller.name) if BATCH_ID.fullmatch(batch_id) else None
+    if found is None:
+        raise ApiError(404, "You have no batch with this id.")
+    results = list(islice(store.results(found.id, failed=failed or None, after_line=after), LINES_SHOWN + 1))
+    lines = [read_result(result) for result in results[:LINES_SHOWN]]
+    context = {
+        "paused": request.app.state.desk.paused if found.status == "in_progress" else None,
+        "batch": found,
+        "file": store.file(found.input_file_id, caller.name),
+        "output_file": output_file_id(found),
+        "error_file": error_file_id(found) if found.failed else None,
+        "lines": lines,
+        "after": after,
+        "failed": failed,
+        # No more than this many lines lie in between, so going back passes over none of them.
+        "before": max(0, lines[0].number - 1 - LINES_SHOWN) if after and lines and not failed else None,
+        "next": lines[-1].number if len(results) > LINES_SHOWN else None,
+    }
+    return _page(request, "batch.html", {"caller": caller.name, **context})
+
+
+@router.get("/docs")
+def docs(request: Request) -> Response:
+    """The reference of the API, to try things in."""
+    return _templates.TemplateResponse(request, "docs.html", headers={"content-security-policy": DOCS_POLICY})
+
+
+def _fault_page(request: Request, fault: ApiError) -> Response:
+    title = FAULTS.get(fault.status, "This page cannot be shown")
+    message = printable(fault.message, LONGEST_MESSAGE)
+    context = {"title": title, "message": message, "unknown": fault.status == 401, "caller": None}
+    response = _page(request, "fault.html", context, fault.status)
+    for name, value in fault.headers:
+        response.headers.append(name, value)
+    return response
+
+
+def _page(request: Request, template: str, context: dict[str, Any], status: int = 200) -> Response:
+    headers = {"cache-control": "no-store"}
+    return _templates.TemplateResponse(request, template, {"now": int(time.time()), **context}, status, headers)

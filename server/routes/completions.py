@@ -1,0 +1,65 @@
+"""OpenAI's chat and text completions for every hosted model, so that other tools can use the judges."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic_core import to_json
+
+from server.court import Court
+from server.errors import ERRORS
+from server.hosting.openai_layer import Path, Reply, events_as_text
+from server.safety.callers import CallerNow
+
+router = APIRouter(tags=["completions"])
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    **ERRORS,
+    200: {"content": {"text/event-stream": {}}, "description": "The completion, or its events with `stream`."},
+    422: {"description": "vLLM cannot answer such a request."},
+    501: {"description": "The model's engine has no such endpoint."},
+}
+
+CHAT = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 16}
+TEXT = {"prompt": "Once upon a time", "max_tokens": 16}
+
+
+@router.post("/v1/chat/completions", responses=RESPONSES)
+async def complete_chat(request: Request, caller: CallerNow, body: Annotated[dict[str, Any], Body(examples=[CHAT])]) -> Response:
+    """OpenAI's chat completions, with streaming, `response_format`, log-probabilities, and adapters by the name of the model."""
+    return await _answer("/v1/chat/completions", body, request)
+
+
+@router.post("/v1/completions", responses=RESPONSES)
+async def complete_text(request: Request, caller: CallerNow, body: Annotated[dict[str, Any], Body(examples=[TEXT])]) -> Response:
+    """OpenAI's text completions."""
+    return await _answer("/v1/completions", body, request)
+
+
+async def _answer(path: Path, body: dict[str, Any], request: Request) -> Response:
+    court: Court = request.app.state.court
+    reply = await _while_connected(request, asyncio.create_task(court.complete(path, body, urgent=True)))
+    if reply.events is not None:
+        return StreamingResponse(events_as_text(reply.events), media_type="text/event-stream")
+    return Response(to_json(reply.body), reply.status, media_type="application/json")
+
+
+async def _while_connected(request: Request, answer: asyncio.Task[Reply]) -> Reply:
+    """The answer, unless the client goes away, which ends the work on it."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.create_task(gone())
+    try:
+        await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
+        return await answer
+    finally:
+        leaving.cancel()
+        answer.cancel()

@@ -1,0 +1,289 @@
+"""Middleware that turns away what no route should see: too much, too slowly, compressed, or sent by another site's page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.errors import ApiError, response_to
+from server.safety.logs import current_request
+from server.settings import Settings
+
+UPLOAD = ("POST", "/v1/files")
+LEAST_RATE = 1024
+"""Bytes a second that a body must come at, on average, to be given more than ``body_seconds``."""
+
+LINGER_SECONDS = 1.0
+"""How long to go on reading a body that was refused. A connection closed on unread bytes may take the answer with it."""
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+PAGE_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+
+def header_values(scope: Scope, name: bytes) -> list[str]:
+    """Every value that a request gives a header.
+
+    Args:
+        scope: The request's.
+        name: The header's, in lower case.
+    """
+    return [value.decode("latin-1").strip() for found, value in scope["headers"] if found == name]
+
+
+class RequestId:
+    """Middleware that names a request: as the client does, in ``X-Request-Id``, or by 32 hexadecimal digits.
+
+    The name is in the answer's header, in the log, and in ``request.state.request_id``.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Name the request, and have it answered."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = header_values(scope, b"x-request-id")
+        name = given[0] if len(given) == 1 and REQUEST_ID.fullmatch(given[0]) else secrets.token_hex(16)
+        scope.setdefault("state", {})["request_id"] = name
+        # Left set: what the server logs of a request that failed, it logs after this has returned.
+        current_request.set(name)
+        header = (b"x-request-id", name.encode("ascii"))
+
+        async def naming(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), header]
+            await send(message)
+
+        await self.app(scope, receive, naming)
+
+
+class PageHeaders:
+    """Middleware that has browsers trust nothing but the server itself: no other site's scripts or frames, no guessed types."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, with more headers."""
+
+        async def guarding(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=list(message.get("headers", ())))
+                headers.setdefault("x-content-type-options", "nosniff")
+                if headers.get("content-type", "").lower().startswith("text/html"):
+                    headers.setdefault("content-security-policy", PAGE_POLICY)
+                    headers.setdefault("x-frame-options", "DENY")
+                    headers.setdefault("referrer-policy", "no-referrer")
+                message["headers"] = headers.raw
+            await send(message)
+
+        await self.app(scope, receive, guarding if scope["type"] == "http" else send)
+
+
+class HostCheck:
+    """Middleware against pages of other sites, which a browser on this machine lets send requests to it.
+
+    A page can have its own name resolve to this machine, so on a server that only this machine reaches ``Host`` must be a name
+    for it. A page can also post across sites, so ``Origin`` must be the host itself for all that may change something.
+
+    Args:
+        app: What answers.
+        settings: The server's. ``hosts`` are taken besides the loopback names.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        bare = f"[{settings.host}]" if ":" in settings.host else settings.host
+        self.names = LOCAL_NAMES | {bare.lower()} | {host.lower() for host in settings.hosts}
+        self.any_name = not settings.loopback and not settings.hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the request answered, or refuse it."""
+        fault = self._fault(scope) if scope["type"] == "http" else None
+        if fault is not None:
+            await response_to(fault, scope)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _fault(self, scope: Scope) -> ApiError | None:
+        hosts = header_values(scope, b"host")
+        if len(hosts) > 1:
+            return ApiError(400, "the request has more than one `Host` header", "invalid_host")
+        host = hosts[0].lower() if hosts else ""
+        if not self.any_name and host not in self.names and _without_port(host) not in self.names:
+            return ApiError(
+                421, "the `Host` header names no host of this server; its setting `hosts` may add one", "unknown_host"
+            )
+        if scope["method"] in SAFE_METHODS:
+            return None
+        for origin in header_values(scope, b"origin"):
+            if not _same_host(origin.lower(), host):
+                return ApiError(403, "a page of another site sent this request, which this server does not take", "cross_site")
+        return None
+
+
+def _without_port(host: str) -> str:
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+?)\.?(?::\d{1,5})?", host)
+    return found[1] if found else ""
+
+
+def _same_host(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    default = {"http": ":80", "https": ":443"}.get(parts.scheme)
+    return default is not None and parts.netloc.removesuffix(default) == host.removesuffix(default)
+
+
+class BodyLimit:
+    """Middleware that holds a request's body to a size and a pace, and takes none that is compressed.
+
+    A request that is answered before its body has come to an end closes its connection; else the rest would be read for as long
+    as the client cares to send it.
+
+    Args:
+        app: What answers.
+        settings: The server's, for ``max_body``, ``max_upload`` and ``body_seconds``.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the request answered, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        upload = (scope["method"], scope["path"]) == UPLOAD
+        limit = self.settings.max_upload if upload else self.settings.max_body
+        body = _Body(scope, receive, send, limit, self.settings.body_seconds)
+        fault = _announced_fault(scope, limit)
+        if fault is not None:
+            await body.refuse(fault)
+            return
+        try:
+            await self.app(scope, body.receive, body.send)
+        except Exception:
+            if body.fault is None or body.started:
+                raise
+        if body.fault is not None and not body.started:
+            await body.refuse(body.fault)
+
+
+def _announced_fault(scope: Scope, limit: int) -> ApiError | None:
+    """What a request's headers say is wrong with its body."""
+    for encoding in header_values(scope, b"content-encoding"):
+        if encoding.lower() not in ("", "identity"):
+            return ApiError(415, "this server takes no compressed body: send it without `Content-Encoding`", "compressed_body")
+    for length in header_values(scope, b"content-length"):
+        if not re.fullmatch(r"[0-9]{1,18}", length):
+            return ApiError(400, "the `Content-Length` header is no number of bytes", "invalid_content_length")
+        if int(length) > limit:
+            return _too_large(limit)
+    return None
+
+
+def _too_large(limit: int) -> ApiError:
+    return ApiError(413, f"the body is larger than the {limit:,} bytes this server takes: send it in parts", "body_too_large")
+
+
+class _Body:
+    """One request's body, on its way from the client to the application."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int, seconds: float) -> None:
+        self.scope = scope
+        self.limit = limit
+        self.seconds = seconds
+        self.fault: ApiError | None = None
+        self.started = False
+        self._receive = receive
+        self._send = send
+        self._refusing = False
+        self._bytes = 0
+        self._waited = 0.0
+        self._announced = bool(header_values(scope, b"transfer-encoding"))
+        self._announced |= any(length.strip("0") for length in header_values(scope, b"content-length"))
+        self._ended = False
+
+    async def receive(self) -> Message:
+        """The next piece of the body.
+
+        Raises:
+            ApiError: The body is too large or comes too slowly. Whatever the application makes of it, that is answered.
+        """
+        if self._ended:
+            return await self._receive()
+        if self.fault is not None:
+            raise self.fault
+        try:
+            message = await self._in_time()
+        except TimeoutError:
+            if self.started:
+                return {"type": "http.disconnect"}
+            self.fault = ApiError(408, "the body came too slowly, or its end did not come", "slow_body")
+            raise self.fault from None
+        if message["type"] == "http.request":
+            self._bytes += len(message.get("body", b""))
+            if self._bytes > self.limit:
+                self.fault = _too_large(self.limit)
+                raise self.fault
+            self._ended = not message.get("more_body", False)
+        return message
+
+    @property
+    def _unread(self) -> bool:
+        return self._announced and not self._ended
+
+    async def _in_time(self) -> Message:
+        """The next message. Only time spent on waiting for the client counts, not what the application takes."""
+        allowed = min(self.seconds, self.seconds + self._bytes / LEAST_RATE - self._waited)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(allowed):
+                return await self._receive()
+        finally:
+            self._waited += time.monotonic() - began
+
+    async def send(self, message: Message) -> None:
+        """Pass a piece of the answer on, unless the body was refused meanwhile: then that is the answer."""
+        if self.fault is not None and not self.started and not self._refusing:
+            return
+        if message["type"] == "http.response.start":
+            self.started = True
+            if self._unread:
+                headers = MutableHeaders(raw=list(message.get("headers", ())))
+                headers["connection"] = "close"
+                message["headers"] = headers.raw
+        if message["type"] == "http.response.body" and not message.get("more_body", False) and self._unread:
+            await self._send({**message, "more_body": True})
+            await self._linger()
+            message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send(message)
+
+    async def refuse(self, fault: ApiError) -> None:
+        """Answer with a fault."""
+        self._refusing = True
+        await response_to(fault, self.scope)(self.scope, self._receive, self.send)
+
+    async def _linger(self) -> None:
+        end = time.monotonic() + LINGER_SECONDS
+        try:
+            async with asyncio.timeout(LINGER_SECONDS):
+                message = await self._receive()
+                # A client that is always ready with more leaves the time-out no moment to come in.
+                while message["type"] == "http.request" and message.get("more_body", False) and time.monotonic() < end:
+                    message = await self._receive()
+        except TimeoutError:
+            return

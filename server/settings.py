@@ -1,0 +1,91 @@
+"""What a server is started with."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.errors import MagistrateError
+
+MIB = 1024**2
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a server listens, what it keeps and what it refuses.
+
+    Attributes:
+        host: The address to listen on. Any but a loopback address makes keys required, whatever ``require_keys`` says.
+        port: The TCP port; 0 for any free one.
+        database: Where files, batches and keys are kept: ``sqlite:///PATH`` or ``postgresql://USER@HOST/NAME``.
+        require_keys: Whether every call must carry a key.
+        hosts: Names, with or without a port, that a ``Host`` header may give besides the loopback ones. On a server that
+            other machines reach, none means any.
+        max_body: Bytes of the body of an ordinary call.
+        max_upload: Bytes of the body of a file's upload.
+        max_samples: Samples of one call.
+        max_queued: Lines of all unfinished batches together.
+        rate: Calls a minute for each caller; ``None`` for no limit. A caller may make as many at once.
+        body_seconds: Seconds that a client may stall for, in sending a request's body or in taking an answer.
+        head_seconds: Seconds that a client may take to send a request's head.
+        max_connections: Open connections.
+        log_samples: Whether the log may hold the text of samples.
+        dashboards: The folder with the solver's dashboards; ``None`` for none.
+        adapter_folders: Folders from which adapters may be loaded while the server runs.
+
+    Raises:
+        MagistrateError: A limit or the port makes no sense.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8700
+    database: str = "sqlite:///magistrate.db"
+    require_keys: bool = False
+    hosts: tuple[str, ...] = ()
+    max_body: int = 16 * MIB
+    max_upload: int = 4 * GIB
+    max_samples: int = 1024
+    max_queued: int = 20_000_000
+    rate: int | None = None
+    body_seconds: float = 30.0
+    head_seconds: float = 15.0
+    max_connections: int = 4096
+    log_samples: bool = False
+    dashboards: Path | None = None
+    adapter_folders: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise MagistrateError(f"port {self.port} does not exist: give one from 0 to 65535")
+        for name in (
+            "max_body",
+            "max_upload",
+            "max_samples",
+            "max_queued",
+            "rate",
+            "body_seconds",
+            "head_seconds",
+            "max_connections",
+        ):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise MagistrateError(f"the setting `{name}` is {value}: give a number above 0")
+        if not self.loopback:
+            object.__setattr__(self, "require_keys", True)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def open(self) -> bool:
+        """Whether a call without a key is answered."""
+        return self.loopback and not self.require_keys
