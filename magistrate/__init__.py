@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
 from judges.engines import open_engine
 from judges.engines.engine import Engine
@@ -16,9 +17,31 @@ from judges.sources import Row, row_id
 from judges.summary import Summary
 from judges.verdict import Verdict
 
+if TYPE_CHECKING:
+    from magistrate.client import AsyncClient, Client
+
 __version__ = "0.1.0"
 
-__all__ = ["LLMEval", "MagistrateError", "Summary", "Verdict", "judge", "judge_async", "open_engine"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "LLMEval",
+    "MagistrateError",
+    "Summary",
+    "Verdict",
+    "judge",
+    "judge_async",
+    "open_engine",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The clients, imported when they are first asked for: what they need takes a while, and most commands do without."""
+    if name in ("AsyncClient", "Client"):
+        from magistrate import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
 
 
 async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *, expected: bool = False) -> list[Verdict]:

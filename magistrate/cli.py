@@ -27,9 +27,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 judges = typer.Typer(invoke_without_command=True)
+keys = typer.Typer(invoke_without_command=True)
 app.add_typer(judges, name="judges")
+app.add_typer(keys, name="keys")
 
 INTERRUPTED = 130
+DATABASE_HERE = "sqlite:///magistrate.db"
+DATABASE = typer.Option(help="Where files, batches and keys are kept: sqlite:///FILE or postgresql://USER@HOST/NAME.")
 SAMPLE = Path(__file__).parent / "sample" / "dialogues.jsonl"
 """Dialogues that come with Magistrate, to try it on."""
 
@@ -69,7 +73,10 @@ def score(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Short name, folder or hub repository; see `magistrate models`.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where verdicts go, a line each.")] = Path("verdicts.jsonl"),
-    engine: Annotated[str, typer.Option(help=f"What runs the model: {', '.join(ENGINES)}.")] = ENGINES[0],
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Have a running `magistrate serve` judge; nothing is loaded here.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help=f"What runs the model: {', '.join(ENGINES)}. The first by default.")] = None,
     base_url: Annotated[str | None, typer.Option(help="API of a running server, for `--engine endpoint`.")] = None,
     option: Annotated[
         list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
@@ -99,20 +106,47 @@ def score(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")] = False,
 ) -> None:
     """Judge every sample of a file. The same command again goes on where it was."""
+    from magistrate import remote
     from magistrate.quiet import own_console
     from magistrate.report import print_outcome
     from magistrate.scoring import score_file
 
     with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
-        court = catalog.open_judge(
-            judge or catalog.usual_judge(model),
-            _pairs(option, "-O", "name=value"),
-            **_llm_eval_options(judge or catalog.usual_judge(model), metric, scale, reference),
-        )
+        if server is not None:
+            remote.refuse_settings(
+                engine=engine,
+                base_url=base_url,
+                constraint=constraint,
+                dtype=dtype,
+                revision=revision,
+                max_model_len=max_model_len,
+                window=window,
+            )
+        name = judge or (remote.usual_judge(server, model) if server is not None else catalog.usual_judge(model))
+        options = _pairs(option, "-O", "name=value")
+        own_options = _llm_eval_options(name, metric, scale, reference)
+        court = catalog.open_judge(name, options, **own_options)
+        columns = _pairs(column, "--field", "field=column")
         if not source.exists():
             raise MagistrateError(f"{source}: there is no such file")
         if output.exists() and output.samefile(source):
             raise MagistrateError(f"{output} holds the samples; give `-o` another file")
+        if server is not None:
+            asked = remote.asked(name, court, options, own_options, {"model": model, "expected": expected, "think": think})
+            there = remote.score_there(
+                server,
+                source,
+                output,
+                asked,
+                console=own_console(),
+                columns=columns,
+                strict=strict,
+                overwrite=overwrite,
+                limit=limit,
+            )
+            print_outcome(Console(), asyncio.run(there), output)
+            return
+        engine = engine or ENGINES[0]
         host = open_engine(
             engine,
             catalog.repository(model) if model is not None and engine != "endpoint" else model,
@@ -129,7 +163,7 @@ def score(
             court,
             host,
             console=own_console(),
-            columns=_pairs(column, "--field", "field=column"),
+            columns=columns,
             expected=expected,
             think=think,
             strict=strict,
@@ -252,6 +286,71 @@ def doctor(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.
     with _clear_errors(debug=debug):
         if not examine(Console()):
             raise typer.Exit(1)
+
+
+@app.command()
+def serve(
+    models: Annotated[
+        str | None, typer.Option(help="A models.toml, or a preset: cpu, 24gb, 80gb. The one for this machine by default.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on. Any but this machine's own needs keys.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8700,
+    database: Annotated[str, DATABASE] = DATABASE_HERE,
+    require_keys: Annotated[bool, typer.Option("--require-keys", help="Ask for a key on this machine too.")] = False,
+    name: Annotated[list[str] | None, typer.Option("--hostname", help="A name that clients reach the server by.")] = None,
+    rate: Annotated[int | None, typer.Option(help="Calls a minute for each key.", min=1)] = None,
+    adapters: Annotated[list[Path] | None, typer.Option(help="A folder that adapters may be loaded from.")] = None,
+    dashboards: Annotated[Path | None, typer.Option(help="The folder shown at /dashboards/.")] = None,
+    log_samples: Annotated[bool, typer.Option("--log-samples", help="Write the text of samples to the log.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Serve judges over HTTP: judging now or in batches that survive a crash, and OpenAI's API."""
+    from magistrate import serving
+    from server.settings import Settings
+
+    with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+        settings = Settings(
+            host=host,
+            port=port,
+            database=database,
+            require_keys=require_keys,
+            hosts=tuple(name or ()),
+            rate=rate,
+            adapter_folders=serving.absolute(adapters),
+            dashboards=dashboards,
+            log_samples=log_samples,
+        )
+        serving.serve(settings, models, Console(stderr=True))
+
+
+@keys.callback()
+def list_keys(context: typer.Context, database: Annotated[str, DATABASE] = DATABASE_HERE) -> None:
+    """List the keys that open a server, make one, or revoke one."""
+    from magistrate import serving
+
+    if context.invoked_subcommand is None:
+        with _clear_errors(debug=False):
+            serving.list_keys(database, Console())
+
+
+@keys.command("add")
+def add_key(
+    name: Annotated[str, typer.Argument(help="Whom it is for.")], database: Annotated[str, DATABASE] = DATABASE_HERE
+) -> None:
+    """Make a key and print it. It is shown this once."""
+    from magistrate import serving
+
+    with _clear_errors(debug=False):
+        print(serving.add_key(database, name))
+
+
+@keys.command("revoke")
+def revoke_key(name: Annotated[str, typer.Argument(help="Whose.")], database: Annotated[str, DATABASE] = DATABASE_HERE) -> None:
+    """Let a key open nothing any more; a running server notices within seconds."""
+    from magistrate import serving
+
+    with _clear_errors(debug=False):
+        serving.revoke_key(database, name)
 
 
 async def _and_close(run: Coroutine[Any, Any, Outcome], engine: Engine) -> Outcome:

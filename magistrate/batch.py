@@ -1,0 +1,229 @@
+"""Batches on a running server, as its clients see them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from judges.errors import MagistrateError
+from judges.judge import Sample
+from judges.samples import kind_of
+from judges.sources import Row, read_rows, row_id
+from judges.verdict import ENGINE_FAULT, Verdict
+from magistrate.calls import Calls, ServerError, encoded
+
+BATCHES = "/v1/batches"
+JUDGMENTS = "/v1/judgments"
+LOOK_SECONDS = 2.0
+"""How often a batch is looked at, at least."""
+
+PIECE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncBatch:
+    """A batch on a server.
+
+    Attributes:
+        calls: How the server is reached.
+        id: The batch's name there, by which ``AsyncClient.batch`` finds it again.
+    """
+
+    calls: Calls
+    id: str
+
+    async def status(self) -> dict[str, Any]:
+        """The batch as the server tells it: ``status``, ``request_counts``, ``paused`` and more."""
+        return await self.calls.json("GET", f"{BATCHES}/{self.id}")
+
+    async def wait(self, progress: Callable[[int, int], object] | None = None) -> AsyncBatch:
+        """Wait until the batch has ended.
+
+        Args:
+            progress: Told how many samples are done, and of how many.
+
+        Raises:
+            MagistrateError: The batch was given up; what was judged can be read all the same.
+        """
+        for look in count():
+            batch = await self.status()
+            counts = batch["request_counts"]
+            if progress is not None:
+                progress(counts["completed"] + counts["failed"], counts["total"])
+            if batch["status"] == "failed":
+                raise MagistrateError(f"batch {self.id} was given up: {batch['errors']['data'][0]['message']}")
+            if batch["status"] in ("completed", "cancelled"):
+                break
+            await asyncio.sleep(min(LOOK_SECONDS, 0.1 * 1.3 ** min(look, 20)))
+        return self
+
+    async def verdicts(self) -> AsyncGenerator[Verdict, None]:
+        """Yield the verdicts there are, in the samples' order: all of them once the batch is completed.
+
+        A sample that could not be put to the judge at all has an unscored verdict as well; its ``sample`` and ``fingerprint``
+        are empty.
+        """
+        batch = await self.status()
+        async with (
+            aclosing(_results(self.calls, batch["output_file_id"])) as answers,
+            aclosing(_results(self.calls, batch["error_file_id"])) as faults,
+        ):
+            answer, fault = await anext(answers, None), await anext(faults, None)
+            while answer or fault:
+                if fault is None or (answer is not None and answer[0] < fault[0]):
+                    assert answer is not None
+                    yield answer[1]
+                    answer = await anext(answers, None)
+                else:
+                    yield fault[1]
+                    fault = await anext(faults, None)
+
+    async def cancel(self) -> None:
+        """Begin nothing more of it. What is judged is kept."""
+        await self.calls.json("POST", f"{BATCHES}/{self.id}/cancel")
+
+
+async def submit(
+    calls: Calls, samples: Iterable[Sample] | Path, body: Mapping[str, Any], metadata: Mapping[str, str] | None
+) -> AsyncBatch:
+    """Upload samples and make a batch of them.
+
+    Args:
+        calls: How the server is reached.
+        samples: What to judge, or a file of it, which is read as it is sent.
+        body: What is asked, as ``POST /v1/judgments`` takes it, without samples.
+        metadata: Notes that the server keeps with the batch.
+
+    Raises:
+        MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged then.
+    """
+    kept = samples if isinstance(samples, Path) else list(samples)
+    file = (await calls.send(lambda: _upload(calls, kept, body))).json()
+    wanted = {"input_file_id": file["id"], "endpoint": JUDGMENTS, "metadata": metadata}
+    try:
+        batch = await calls.json("POST", BATCHES, wanted, again_if_lost=False)
+    except ServerError as error:
+        if error.status:
+            raise
+        # The batch may be there though its answer was lost, and must not be there twice.
+        newest = (await calls.json("GET", f"{BATCHES}?limit=100"))["data"]
+        there = [batch for batch in newest if batch["input_file_id"] == file["id"]]
+        batch = there[0] if there else await calls.json("POST", BATCHES, wanted, again_if_lost=False)
+    return AsyncBatch(calls, batch["id"])
+
+
+def row_of(sample: Sample, number: int) -> Row:
+    """A sample as a row of an input.
+
+    Args:
+        sample: What the user gave.
+        number: Its number, from 1.
+
+    Raises:
+        MagistrateError: It is no object.
+    """
+    if not isinstance(sample, Mapping):
+        raise MagistrateError(f"sample {number} must be an object, not {kind_of(sample)}; give a list of samples")
+    return Row(row_id(sample, number), f"sample {number}", sample)
+
+
+def sent(row: Row) -> Sample:
+    """The row's sample, with an id by which the server names it as the row is named."""
+    assert row.sample is not None
+    return row.sample if row_id(row.sample, "") == row.id else {**row.sample, "id": row.id}
+
+
+def verdict_of(fields: Mapping[str, Any]) -> Verdict:
+    """A verdict as a server sends it.
+
+    Raises:
+        MagistrateError: It is of another kind.
+    """
+    try:
+        return Verdict.from_json(json.dumps(fields))
+    except (ValueError, TypeError):
+        raise MagistrateError("the server makes verdicts of another kind; it must run the same Magistrate as this") from None
+
+
+def _upload(calls: Calls, samples: Path | list[Sample], body: Mapping[str, Any]) -> httpx.Request:
+    """A form with the lines of a batch, which are made as they are sent."""
+    boundary = secrets.token_hex(16)
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="samples.jsonl"\r\n\r\n'
+    )
+
+    async def content() -> AsyncIterator[bytes]:
+        piece = bytearray(head.encode())
+        for line in _lines(samples, body):
+            piece += line
+            if len(piece) > PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
+        yield bytes(piece) + f"\r\n--{boundary}--\r\n".encode()
+
+    return calls.request("POST", "/v1/files", content(), f"multipart/form-data; boundary={boundary}")
+
+
+def _lines(samples: Path | list[Sample], body: Mapping[str, Any]) -> Iterator[bytes]:
+    """A line of a batch for each sample. Its ``custom_id`` is the sample's number, from 1."""
+    for number, row in enumerate(_rows(samples), start=1):
+        if row.sample is None:
+            raise MagistrateError(f"{row.problem}; mend the row, or judge the file with `magistrate score --server`")
+        call = {**body, "samples": [sent(row)]}
+        line = {"custom_id": str(number), "method": "POST", "url": JUDGMENTS, "body": call}
+        yield encoded(line, row.place) + b"\n"
+
+
+def _rows(samples: Path | list[Sample]) -> Iterator[Row]:
+    if isinstance(samples, Path):
+        yield from read_rows(samples)
+        return
+    for number, sample in enumerate(samples, start=1):
+        yield row_of(sample, number)
+
+
+async def _results(calls: Calls, file_id: str | None) -> AsyncGenerator[tuple[int, Verdict], None]:
+    """What a batch has made, each with its sample's number. A reading that breaks off goes on from there."""
+    last = 0
+    while file_id is not None:
+        before = last
+        response = await calls.send(lambda: calls.request("GET", f"/v1/files/{file_id}/content"), stream=True)
+        try:
+            async for line in response.aiter_lines():
+                fields = json.loads(line)
+                number = int(fields["custom_id"])
+                if number > last:
+                    last = number
+                    yield number, _result(fields)
+            return
+        except httpx.TransportError as error:
+            if last == before:
+                raise calls.lost(error) from None
+        finally:
+            await response.aclose()
+
+
+def _result(fields: Mapping[str, Any]) -> Verdict:
+    """A line of an output or error file as a verdict."""
+    answer = fields["response"]
+    if answer is not None and answer["status_code"] < 400:
+        return verdict_of(answer["body"]["data"][0])
+    why = fields["error"] or answer["body"]["error"]
+    return Verdict(
+        id=fields["custom_id"],
+        judge="",
+        status="unscored",
+        reason=f"{ENGINE_FAULT}{why['message']}",
+        sample="",
+        fingerprint="",
+    )

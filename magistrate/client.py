@@ -1,0 +1,333 @@
+"""A client of a running server: samples in, verdicts out, at once or as a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+
+from judges.engines.engine import EngineIdentity
+from judges.errors import MagistrateError
+from judges.judge import Sample
+from judges.verdict import Fingerprint, Verdict
+from judges.window import Work, as_reached
+from magistrate.batch import JUDGMENTS, AsyncBatch, row_of, sent, submit, verdict_of
+from magistrate.calls import LOCAL, PATIENCE_SECONDS, Calls, ServerError, encoded
+
+CALL_SAMPLES = 16
+CALL_BYTES = 4 * 1024**2
+"""Samples and bytes of one call, at most, unless one sample alone has more."""
+
+CALLS_AT_ONCE = 16
+TAKEN_AT_ONCE = 256
+
+Outcome = tuple[int, Verdict | ServerError]
+"""A sample's number, and its verdict or why it could not be sent."""
+
+Result = TypeVar("Result")
+
+
+class Asking(TypedDict, total=False):
+    """What samples are asked with besides the judge's name.
+
+    Attributes:
+        model: A hosted model or adapter; the server's default if left out.
+        options: The judge's options, each as JSON.
+        rubric: The text of a rubric, in place of a judge.
+        rubric_format: The language that the rubric is written in.
+        expected: Whether to work out expected scores.
+        think: Tokens a model may think for before it answers.
+    """
+
+    model: str | None
+    options: Mapping[str, Any] | None
+    rubric: str | None
+    rubric_format: Literal["toml", "yaml"]
+    expected: bool
+    think: int
+
+
+class AsyncClient:
+    """Asks a running server. Use it as ``async with AsyncClient() as client:``.
+
+    Where no judge is named and no rubric given, the one that the model is meant for is asked. Every method raises a
+    ``MagistrateError`` where the server refuses a call, in the server's own words, or does not answer.
+
+    Args:
+        base_url: The server's address.
+        key: A key that opens it; by default what ``MAGISTRATE_API_KEY`` holds.
+        patience: Seconds for which a call is tried again after a lost connection, 429, 502, 503 and 504.
+        urgent: Whether somebody waits for the answers.
+
+    Raises:
+        MagistrateError: The address or the key is none.
+    """
+
+    def __init__(
+        self, base_url: str = LOCAL, key: str | None = None, *, patience: float = PATIENCE_SECONDS, urgent: bool = True
+    ) -> None:
+        self._calls = Calls(base_url, key, patience=patience, urgent=urgent)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._calls.close()
+
+    async def judge(self, samples: Iterable[Sample], judge: str | None = None, **asking: Unpack[Asking]) -> list[Verdict]:
+        """Have samples judged while you wait.
+
+        Args:
+            samples: What to judge; fields as the judge needs them. Any number: they go out in several calls.
+            judge: A judge's name.
+            asking: What else is asked with.
+
+        Returns:
+            One verdict a sample, in the samples' order.
+        """
+        found: dict[int, Verdict] = {}
+        async with aclosing(self.judged(samples, judge, **asking)) as reached:
+            async for number, outcome in reached:
+                if isinstance(outcome, ServerError):
+                    raise ServerError(f"sample {number}: {outcome}", outcome.status)
+                found[number] = outcome
+        return [found[number] for number in range(1, len(found) + 1)]
+
+    async def judged(
+        self, samples: Iterable[Sample], judge: str | None = None, **asking: Unpack[Asking]
+    ) -> AsyncGenerator[Outcome, None]:
+        """Yield each sample's number, from 1, and its verdict as soon as the call with it is answered.
+
+        Samples are drawn as there is room for them. One that alone is too large for a call has an error in its verdict's place.
+        """
+        work = self._in_calls(samples, _body(judge, asking))
+        async with aclosing(as_reached(work, CALLS_AT_ONCE)) as calls:
+            async for outcomes in calls:
+                for outcome in outcomes:
+                    yield outcome
+
+    async def fingerprint(self, judge: str | None = None, **asking: Unpack[Asking]) -> Fingerprint:
+        """What verdicts would depend on besides their samples. Waits for the model where it is being loaded."""
+        answer = await self._calls.json("POST", "/v1/fingerprints", _body(judge, asking))
+        try:
+            fields = dict(answer["fields"])
+            found = Fingerprint(**{**fields, "identity": EngineIdentity(**fields["identity"])})
+        except (KeyError, TypeError, ValueError):
+            found = None
+        if found is None or found.digest != answer.get("digest"):
+            raise MagistrateError("the server makes fingerprints of another kind; it must run the same Magistrate as this")
+        return found
+
+    async def judges(self) -> list[dict[str, Any]]:
+        """The server's judges, with their options and an example each."""
+        return list((await self._calls.json("GET", "/v1/judges"))["data"])
+
+    async def models(self) -> list[dict[str, Any]]:
+        """The hosted models and adapters, the default first."""
+        return list((await self._calls.json("GET", "/v1/models"))["data"])
+
+    async def ready(self) -> bool:
+        """Whether a server answers, and every model of it can be asked. Tries once."""
+        return await self._calls.succeeds("/ready")
+
+    async def submit(
+        self,
+        samples: Iterable[Sample] | str | Path,
+        judge: str | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        **asking: Unpack[Asking],
+    ) -> AsyncBatch:
+        """Upload samples and have the server judge them as a batch, which goes on whatever becomes of this process.
+
+        Args:
+            samples: What to judge, or a file of it, which may have any length: it is read as it is sent.
+            judge: A judge's name.
+            metadata: Notes that the server keeps with the batch.
+            asking: What else is asked with.
+
+        Raises:
+            MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged then.
+        """
+        source = Path(samples) if isinstance(samples, str | Path) else samples
+        return await submit(self._calls, source, _body(judge, asking), metadata)
+
+    def batch(self, batch_id: str) -> AsyncBatch:
+        """A batch that was submitted earlier."""
+        return AsyncBatch(self._calls, batch_id)
+
+    async def _in_calls(self, samples: Iterable[Sample], body: Mapping[str, Any]) -> AsyncGenerator[Work[list[Outcome]], None]:
+        head = encoded({**body, "samples": []}, "the request")[:-2]
+        chunk: list[tuple[int, bytes]] = []
+        size = 0
+        for number, sample in enumerate(samples, start=1):
+            text = encoded(sent(row_of(sample, number)), f"sample {number}")
+            if chunk and (len(chunk) == CALL_SAMPLES or size + len(text) > CALL_BYTES):
+                yield self._judge(head, chunk)
+                chunk, size = [], 0
+            chunk.append((number, text))
+            size += len(text)
+        if chunk:
+            yield self._judge(head, chunk)
+
+    async def _judge(self, head: bytes, samples: list[tuple[int, bytes]]) -> list[Outcome]:
+        """Judge samples in one call, or in several where the server takes no such large one."""
+        content = head + b",".join(text for _, text in samples) + b"]}"
+        try:
+            found = (await self._calls.json("POST", JUDGMENTS, content))["data"]
+        except ServerError as error:
+            if error.status != 413:
+                raise
+            if len(samples) == 1:
+                return [(samples[0][0], error)]
+            half = len(samples) // 2
+            return [*await self._judge(head, samples[:half]), *await self._judge(head, samples[half:])]
+        if len(found) != len(samples):
+            raise MagistrateError(f"the server gave {len(found)} verdicts on {len(samples)} samples")
+        return [
+            (number, _placed(verdict_of(fields), place, number))
+            for place, ((number, _), fields) in enumerate(zip(samples, found, strict=True), start=1)
+        ]
+
+
+def _body(judge: str | None, asking: Asking) -> dict[str, Any]:
+    """What is asked, as a call's body has it."""
+    return {name: value for name, value in {"judge": judge, **asking}.items() if value is not None}
+
+
+def _placed(verdict: Verdict, place: int, number: int) -> Verdict:
+    """A verdict whose reason names the sample by its number among all, not by its place in the call."""
+    here = f"sample {place}: "
+    if place == number or not (verdict.reason or "").startswith(here):
+        return verdict
+    return replace(verdict, reason=f"sample {number}: {(verdict.reason or '').removeprefix(here)}")
+
+
+class Client:
+    """As ``AsyncClient``, for programs without an event loop. Use it as ``with Client() as client:``, or close it.
+
+    Arguments, results and errors are those of ``AsyncClient``. It has a loop of its own in a thread, so it works in notebooks.
+    """
+
+    def __init__(self, base_url: str = LOCAL, key: str | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
+        self._client = AsyncClient(base_url, key, patience=patience)
+        self._loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever, name="magistrate client", daemon=True)
+        thread.start()
+        self._stop = weakref.finalize(self, _stop, self._loop, thread)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._stop.alive:
+            self._wait(self._client.close())
+            self._stop()
+
+    def judge(self, samples: Iterable[Sample], judge: str | None = None, **asking: Unpack[Asking]) -> list[Verdict]:
+        """Have samples judged while you wait. One verdict a sample, in the samples' order."""
+        return self._wait(self._client.judge(samples, judge, **asking))
+
+    def fingerprint(self, judge: str | None = None, **asking: Unpack[Asking]) -> Fingerprint:
+        """What verdicts would depend on besides their samples."""
+        return self._wait(self._client.fingerprint(judge, **asking))
+
+    def judges(self) -> list[dict[str, Any]]:
+        """The server's judges, with their options and an example each."""
+        return self._wait(self._client.judges())
+
+    def models(self) -> list[dict[str, Any]]:
+        """The hosted models and adapters, the default first."""
+        return self._wait(self._client.models())
+
+    def ready(self) -> bool:
+        """Whether a server answers, and every model of it can be asked."""
+        return self._wait(self._client.ready())
+
+    def submit(
+        self,
+        samples: Iterable[Sample] | str | Path,
+        judge: str | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        **asking: Unpack[Asking],
+    ) -> Batch:
+        """Upload samples, or a file of them, and have the server judge them as a batch."""
+        return Batch(self, self._wait(self._client.submit(samples, judge, metadata=metadata, **asking)))
+
+    def batch(self, batch_id: str) -> Batch:
+        """A batch that was submitted earlier."""
+        return Batch(self, self._client.batch(batch_id))
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        if not self._stop.alive:
+            work.close()
+            raise MagistrateError("the client is closed; make another")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+class Batch:
+    """As ``AsyncBatch``, for programs without an event loop."""
+
+    def __init__(self, client: Client, batch: AsyncBatch) -> None:
+        self.id = batch.id
+        self._client = client
+        self._batch = batch
+
+    def status(self) -> dict[str, Any]:
+        """The batch as the server tells it: ``status``, ``request_counts``, ``paused`` and more."""
+        return self._client._wait(self._batch.status())
+
+    def wait(self, progress: Callable[[int, int], object] | None = None) -> Batch:
+        """Wait until the batch has ended. ``progress`` is told, in another thread, how many samples are done, of how many."""
+        self._client._wait(self._batch.wait(progress))
+        return self
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Yield the verdicts there are, in the samples' order."""
+        reading = self._batch.verdicts()
+        try:
+            while taken := self._client._wait(_take(reading)):
+                yield from taken
+        finally:
+            self._client._wait(reading.aclose())
+
+    def cancel(self) -> None:
+        """Begin nothing more of it. What is judged is kept."""
+        self._client._wait(self._batch.cancel())
+
+
+async def _take(reading: AsyncGenerator[Result, None]) -> list[Result]:
+    """The next few of a stream; none at its end."""
+    taken: list[Result] = []
+    while len(taken) < TAKEN_AT_ONCE:
+        one = await anext(reading, None)
+        if one is None:
+            break
+        taken.append(one)
+    return taken
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()

@@ -1,0 +1,109 @@
+"""``magistrate serve`` and ``magistrate keys``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import uvicorn
+from rich.console import Console
+from rich.table import Table
+
+from judges.errors import MagistrateError
+from server.app import create_app
+from server.hosting.models_file import preset_for_this_machine, read_models
+from server.safety.keys import make_key
+from server.safety.logs import configure_logs
+from server.safety.slow_clients import serving_config
+from server.settings import Settings
+from server.store import Store
+
+DRAIN_SECONDS = 10
+"""How long answers in progress are waited for when the server is told to stop; lines of batches are waited for after that."""
+
+
+def serve(settings: Settings, models: str | None, console: Console) -> None:
+    """Serve until told to stop.
+
+    Args:
+        settings: How to listen and what to refuse.
+        models: A ``models.toml`` or a preset; the preset for this machine by default.
+        console: Where to say what is served, and where.
+
+    Raises:
+        MagistrateError: The models, the database or the address are not to be had.
+    """
+    hosted = read_models(models or preset_for_this_machine())
+    store = Store.open(settings.database)
+    usable = [key for key in store.keys() if key.revoked_at is None]  # noqa: SIM118
+    if settings.require_keys and not usable:
+        store.close()
+        raise MagistrateError(
+            f"{settings.host} can be reached from other machines, so calls need keys, and there are none: "
+            f"make one with `magistrate keys add NAME --database {settings.database}`"
+        )
+    configure_logs(samples=settings.log_samples)
+    config = serving_config(create_app(settings, hosted, store), settings, timeout_graceful_shutdown=DRAIN_SECONDS)
+    server = uvicorn.Server(config)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    console.print(
+        f"serving {', '.join(hosted.models)} on http://{host}:{settings.port} (the API: /docs); Ctrl-C stops", highlight=False
+    )
+    # uvicorn passes the signal on once it is done; by then there is nothing left to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        server.run()
+    finally:
+        store.close()
+    if not server.started:
+        raise MagistrateError(f"nothing can be served on {host}:{settings.port}; is the port taken?")
+
+
+def add_key(database: str, name: str) -> str:
+    """Make a key. Returns its text, which is kept nowhere."""
+    store = Store.open(database, alone=False)
+    try:
+        key_id, text, digest = make_key()
+        store.add_key(key_id, name, digest)
+    finally:
+        store.close()
+    return text
+
+
+def revoke_key(database: str, name: str) -> None:
+    """Let a key open nothing any more.
+
+    Raises:
+        MagistrateError: There is no such key.
+    """
+    store = Store.open(database, alone=False)
+    try:
+        if not store.revoke_key(name):
+            raise MagistrateError(f"there is no key `{name}`; `magistrate keys` lists them")
+    finally:
+        store.close()
+
+
+def list_keys(database: str, console: Console) -> None:
+    """Print the keys' names."""
+    store = Store.open(database, alone=False)
+    try:
+        keys = store.keys()
+    finally:
+        store.close()
+    table = Table("name", "made", "revoked", header_style="bold")
+    for key in keys:
+        table.add_row(key.name, _day(key.created_at), _day(key.revoked_at))
+    console.print(table if keys else "there are no keys; `magistrate keys add NAME` makes one")
+
+
+def _day(seconds: int | None) -> str:
+    from datetime import UTC, datetime
+
+    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+def absolute(folders: list[Path] | None) -> tuple[Path, ...]:
+    """Folders by their whole paths."""
+    return tuple(folder.resolve() for folder in folders or ())
