@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
 SAMPLE = magistrate/sample/dialogues.jsonl
 
-.PHONY: setup demo test stress lint clean
+.PHONY: setup demo demo-server test stress lint clean
 
 setup: .venv/.ready
 
@@ -18,6 +18,9 @@ setup: .venv/.ready
 
 demo: setup
 	@.venv/bin/magistrate score $(SAMPLE) --judge llm-eval --model magistrate-tiny --output demo-verdicts.jsonl --overwrite
+
+demo-server: setup
+	@.venv/bin/python scripts/demo_server.py
 
 test: setup
 	.venv/bin/python -m pytest

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, StrictBool
+from pydantic import Field
 
 from judges.catalog import usual_judge
 from judges.engines.async_vllm import Adapter
@@ -51,7 +51,6 @@ class JudgmentsRequest(JudgeRequest):
         description="What to judge: an object a sample, with the fields that the judge needs, and an `id` if you like.",
         examples=[[{"id": "1", "context": ["Hi! How are you?"], "response": "Fine, thank you. And you?"}]],
     )
-    bulk: StrictBool = Field(False, description="Whether nobody waits: these samples then come after calls of those who do.")
 
 
 class Court:

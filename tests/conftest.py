@@ -21,6 +21,7 @@ from judges.engines.engine import Engine
 from judges.engines.transformers import TransformersEngine
 from judges.engines.vllm import VLLMEngine
 from judges.engines.weights import EMBEDDED
+from tests.server.running import RunningServer
 
 TINY = "magistrate-tiny"
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -102,6 +103,19 @@ def starting_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 def server(starting_server: Server) -> Server:
     starting_server.wait()
     return starting_server
+
+
+@pytest.fixture(scope="session")
+def starting_magistrate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    server = RunningServer(tmp_path_factory.mktemp("magistrate"))
+    yield server.start()
+    assert server.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def magistrate_server(starting_magistrate: RunningServer) -> RunningServer:
+    """A real Magistrate server with the embedded judge."""
+    return starting_magistrate.wait_until_ready()
 
 
 def _session(loop: asyncio.Runner, engine: Engine) -> Iterator[Engine]:

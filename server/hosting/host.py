@@ -166,7 +166,8 @@ class Host:
         if not self.spec.adapters:
             raise MagistrateError(f"model `{self.name}` takes no adapters; set `adapters` for it in models.toml")
         async with self.answering(urgent=True):
-            assert self.openai is not None
+            if self.openai is None:
+                raise MagistrateError("this version of vLLM keeps its serving layer elsewhere, so no adapter can be loaded")
             return await self.adapters.load(name, path, self.openai)
 
     async def unload_adapter(self, name: str) -> Adapter | None:
@@ -228,12 +229,16 @@ class Host:
 
     async def _start(self) -> None:
         if self._engine is None:
-            self._engine = await asyncio.to_thread(self.spec.open)
+            self._engine = await asyncio.to_thread(self.spec.open, sleeps=self.stage is not None)
         await self._engine.identify()
         await self._engine.start()
         if isinstance(self._engine, AsyncVLLMEngine) and self.openai is None:
-            self.openai = await OpenAILayer.over(self._engine, self.name, self.spec.schema_of_answers)
-            await self.adapters.load_again(self.openai)
+            try:
+                self.openai = await OpenAILayer.over(self._engine, self.name, self.spec.schema_of_answers)
+            except EngineError as error:  # another version of vLLM: it judges all the same
+                log.error("no OpenAI layer", extra={"model": self.name, "reason": str(error)})
+            else:
+                await self.adapters.load_again(self.openai)
 
     async def _until_dead(self) -> None:
         while not (isinstance(self._engine, AsyncVLLMEngine) and self._engine.dead):

@@ -19,11 +19,6 @@ from judges.errors import MagistrateError
 PRESETS = ("cpu", "24gb", "80gb")
 """Files that come with Magistrate, by the memory they are for."""
 
-BITSANDBYTES: dict[str, dict[str, Any]] = {
-    "8bit": {"load_in_8bit": True},
-    "4bit": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
-}
-
 
 class ModelSpec(BaseModel):
     """One model of ``models.toml``.
@@ -71,9 +66,11 @@ class ModelSpec(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> ModelSpec:
         given = self.model_fields_set
-        only_vllm = {"quantization", "memory", "tensor_parallel", "data_parallel", "adapters", "max_num_batched_tokens"} & given
+        only_vllm = {"memory", "tensor_parallel", "data_parallel", "adapters", "max_num_batched_tokens"} & given
         if self.engine != "vllm" and only_vllm:
             raise ValueError(f"{', '.join(sorted(only_vllm))} can be set for engine vllm only")
+        if self.engine == "endpoint" and "quantization" in given:
+            raise ValueError("quantization can be set for engines vllm and transformers only")
         if (self.engine == "endpoint") != (self.base_url is not None):
             raise ValueError("base_url is for engine endpoint, which needs it")
         return self
@@ -84,15 +81,20 @@ class ModelSpec(BaseModel):
         assert not isinstance(self.answer_schema, str), "read_models reads the file it names"
         return self.answer_schema
 
-    def open(self) -> Engine:
+    def open(self, *, sleeps: bool = False) -> Engine:
         """The engine, not started.
+
+        Args:
+            sleeps: Whether it is to give its memory back between its turns, where it can.
 
         Raises:
             MagistrateError: The model is not to be had, or the engine is not installed.
         """
         name = repository(self.model)
+        quantization = None if self.quantization == "none" else self.quantization
         if self.engine != "vllm":
             settings: dict[str, Any] = {"revision": self.revision, "dtype": self.dtype, "max_model_len": self.max_model_len}
+            settings["quantization"] = quantization
             given = {key: value for key, value in settings.items() if value is not None}
             return open_engine(self.engine, name, base_url=self.base_url, window=self.max_num_seqs, **given)
         return AsyncVLLMEngine(
@@ -100,15 +102,15 @@ class ModelSpec(BaseModel):
             revision=self.revision,
             constraint=self.constraint or CONSTRAINTS[0],
             dtype=self.dtype or "auto",
+            quantization=quantization,
             max_model_len=self.max_model_len,
             max_num_seqs=self.max_num_seqs or 256,
             options=self._options(),
+            sleeps=sleeps,
         )
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
-        if self.quantization != "none":
-            options |= {"quantization": "bitsandbytes", "hf_overrides": {"quantization_config": self._quantization_config()}}
         if self.memory is not None:
             options["gpu_memory_utilization"] = self.memory
         if self.tensor_parallel > 1:
@@ -120,9 +122,6 @@ class ModelSpec(BaseModel):
         if self.adapters:
             options |= {"enable_lora": True, "max_loras": self.adapters, "max_lora_rank": self.max_lora_rank}
         return options
-
-    def _quantization_config(self) -> dict[str, Any]:
-        return {"quant_method": "bitsandbytes", **BITSANDBYTES[self.quantization]}
 
 
 class ModelsFile(BaseModel):

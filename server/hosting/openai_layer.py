@@ -21,6 +21,9 @@ MOST_CHOICES = 128
 FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 """Fields by which a client asks for a format of its own."""
 
+SOME_OBJECT = {"type": "object"}
+"""What ``response_format`` ``json_object`` asks for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -89,7 +92,10 @@ class OpenAILayer:
 
         kind, handle = self._kinds[path]
         fields = {**body, "model": model, "priority": URGENT if urgent else BULK}
-        if path == "/v1/chat/completions" and self._schema is not None and not any(fields.get(name) for name in FORMATS):
+        if fields.get("response_format") == {"type": "json_object"}:
+            # Outlines has no such format, only schemas; and where answers have one by default, it is the object that is meant.
+            fields["response_format"] = _format(self._schema or SOME_OBJECT)
+        elif path == "/v1/chat/completions" and self._schema is not None and not any(fields.get(name) for name in FORMATS):
             fields["response_format"] = _format(self._schema)
         try:
             if not isinstance(fields.get("n"), int | None) or (fields.get("n") or 1) > MOST_CHOICES:

@@ -220,7 +220,7 @@ async def retrieve(request: Request, caller: CallerNow, batch_id: str) -> Batch:
 
 @router.post("/{batch_id}/cancel", summary="Cancel a batch")
 async def cancel(request: Request, caller: CallerNow, batch_id: str) -> Batch:
-    """Begin nothing more of a batch. What is being judged is finished and kept. A batch that has ended stays as it is."""
+    """Stop a batch. What is judged is kept, lines in progress are dropped. A batch that has ended stays as it is."""
     store, desk = _store(request), _desk(request)
     known = BATCH_ID.fullmatch(batch_id)
     batch = await asyncio.to_thread(store.cancel_batch, batch_id, caller.name) if known else None

@@ -13,6 +13,7 @@ from judges.verdict import Verdict
 from server.asking import JudgeRequest
 from server.court import Court, JudgmentsRequest
 from server.errors import ERRORS
+from server.routes.urgency import somebody_waits
 from server.safety.callers import CallerNow
 from server.safety.logs import log_samples
 
@@ -34,10 +35,11 @@ async def judge_now(body: JudgmentsRequest, request: Request, caller: CallerNow)
     """Judge samples while you wait, ahead of any batch.
 
     Every sample gets a verdict: `scored`, or `unscored` with the reason. For more than a few hundred samples send a batch.
+    With the header `Priority: u=7` (RFC 9218: nobody waits) the call comes after those of others.
     """
     court: Court = request.app.state.court
     log_samples("samples", samples=body.samples)
-    reply = await court.judge(body, urgent=not body.bulk)
+    reply = await court.judge(body, urgent=somebody_waits(request))
     content = {**reply, "data": [asdict(verdict) for verdict in reply["data"]]}
     return Response(to_json(content), media_type="application/json")
 

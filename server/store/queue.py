@@ -124,8 +124,8 @@ class Queue(Area):
     def record(self, new: Sequence[Result]) -> int:
         """Keep results, each line's first only, and count them. When this returns they are on disk.
 
-        A batch whose last line this is becomes completed with it. Results of batches that are cancelled or failed are kept,
-        but change no status.
+        A batch whose last line this is becomes completed with it. Those of a batch that has ended, because it was cancelled or
+        failed, come too late and are dropped: what is told of a batch that has ended stays true.
 
         Returns:
             How many were new.
@@ -137,8 +137,9 @@ class Queue(Area):
             return 0
         with self._database.writing() as connection:
             found = _lock_batches(connection, self._database, {result.batch_id for result in new})
-            rows = [_row(result, found[result.batch_id]) for result in new]
-            kept = connection.execute(self._insert_new, rows).all()
+            wanted = [result for result in new if found[result.batch_id].status in ("in_progress", "cancelling")]
+            rows = [_row(result, found[result.batch_id]) for result in wanted]
+            kept = connection.execute(self._insert_new, rows).all() if rows else []
             if not kept:
                 return 0
             fewer = sorted(Counter((row.batch, row.part) for row in kept).items())

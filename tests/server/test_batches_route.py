@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,6 +22,13 @@ from server.settings import Settings
 from server.store import BatchRecord, Store, StoreUnavailableError
 from tests.server.live import Live, serving, within
 from tests.server.test_files_route import HOSTILE_IDS, application, client, client_for, judge, live, some_lines, upload, work
+
+
+@pytest.fixture
+def store_url(tmp_path: Path) -> str:
+    """The store's own tests run on PostgreSQL too; what routes make of it is the same."""
+    return f"sqlite:///{tmp_path}/store.db"
+
 
 __all__ = ["client", "live"]
 

@@ -26,6 +26,13 @@ from server.settings import Settings
 from server.store import LeasedPart, Result, Store, StoreUnavailableError
 from tests.server.live import Live, serving
 
+
+@pytest.fixture
+def store_url(tmp_path: Path) -> str:
+    """The store's own tests run on PostgreSQL too; what routes make of it is the same."""
+    return f"sqlite:///{tmp_path}/store.db"
+
+
 MODEL = "m"
 HOSTILE_IDS = [
     "nonsense",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from judges.engines.weights import EMBEDDED
 from judges.errors import MagistrateError
 from server.hosting.models_file import PRESETS, read_models
 
@@ -52,6 +53,34 @@ def test_a_model_becomes_arguments_of_vllm(tmp_path: Path) -> None:
     assert engine.window == 16
 
 
+def test_a_model_in_4_bits_is_quantised_by_vllm_as_it_loads(tmp_path: Path) -> None:
+    spec = read_models(write(tmp_path, '[models.a]\nmodel = "magistrate-tiny"\nquantization = "4bit"\n')).models["a"]
+    engine = spec.open()
+    arguments = engine.hosted.arguments(on_cpu=False)  # type: ignore[attr-defined]
+    assert (arguments["quantization"], arguments["model"]) == ("bitsandbytes", str(EMBEDDED / "magistrate-tiny"))
+    assert "hf_overrides" not in arguments, "they would have vLLM look for weights that are quantised already"
+    assert engine.identity.options["quantization"] == "4bit"
+
+
+def test_a_model_in_8_bits_is_loaded_from_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    spec = read_models(write(tmp_path, '[models.a]\nmodel = "magistrate-tiny"\nquantization = "8bit"\n')).models["a"]
+    engine = spec.open()
+    assert not (tmp_path / "magistrate" / "quantized").exists(), "nothing is made before the engine starts"
+    arguments = engine.hosted.arguments(on_cpu=False)  # type: ignore[attr-defined]
+    copy = Path(arguments["model"])
+    assert arguments["quantization"] == "bitsandbytes"
+    assert copy.parent == tmp_path / "magistrate" / "quantized"
+    assert json.loads((copy / "config.json").read_text())["quantization_config"]["load_in_8bit"] is True
+    assert engine.identity.model == "magistrate-tiny"
+
+
+def test_transformers_takes_a_quantisation_too(tmp_path: Path) -> None:
+    text = '[models.a]\nmodel = "magistrate-tiny"\nengine = "transformers"\nquantization = "8bit"\n'
+    engine = read_models(write(tmp_path, text)).models["a"].open()
+    assert (engine.identity.engine, engine.identity.options["quantization"]) == ("transformers", "8bit")
+
+
 def test_an_answer_schema_may_stand_in_a_file(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"score": {"enum": [1, 2]}}, "required": ["score"]}
     (tmp_path / "answer.json").write_text(json.dumps(schema))
@@ -69,6 +98,7 @@ def test_an_answer_schema_may_stand_in_a_file(tmp_path: Path) -> None:
         ('[models.a]\nmodel = "x"\nquantisation = "8bit"', "models.a.quantisation"),
         ('[models.a]\nmodel = "x"\nengine = "endpoint"', "base_url"),
         ('[models.a]\nmodel = "x"\nengine = "transformers"\nadapters = 2', "adapters"),
+        ('[models.a]\nmodel = "x"\nengine = "endpoint"\nbase_url = "http://x"\nquantization = "8bit"', "quantization can be set"),
         ('[models."../a b"]\nmodel = "x"', "models"),
         ('default = "b"\n[models.a]\nmodel = "x"', "there is no model `b`"),
         ('[models.a]\nmodel = "x"\nanswer_schema = "none.json"', "none.json cannot be read"),

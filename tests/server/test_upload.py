@@ -24,6 +24,13 @@ from server.settings import Settings
 from server.store import FilePart, FileRecord, Store, StoreUnavailableError
 from tests.server.live import client_of, read_all, serving, within
 
+
+@pytest.fixture
+def store_url(tmp_path: Path) -> str:
+    """The store's own tests run on PostgreSQL too; what routes make of it is the same."""
+    return f"sqlite:///{tmp_path}/store.db"
+
+
 BOUNDARY = b"----boundary"
 MANY_MIB = 200
 

@@ -1,0 +1,235 @@
+"""A hosted model on a real engine: adapters, an engine that dies, a model that does not load, models that take turns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from judges.catalog import open_judge
+from judges.engines.weights import EMBEDDED
+from judges.errors import MagistrateError
+from judges.runner import Runner, prepare
+from judges.sources import Row
+from server.errors import ApiError
+from server.hosting.adapters import Adapters
+from server.hosting.host import Host
+from server.hosting.models_file import ModelSpec
+from server.hosting.stage import Stage
+
+TINY = "magistrate-tiny"
+Result = TypeVar("Result")
+
+
+class Running:
+    """An event loop of its own, on which hosts live."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+
+    def __call__(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.runner.run(work)
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Running]:
+    running = Running()
+    yield running
+    running.runner.close()
+
+
+def write_adapter(folder: Path, seed: int, rank: int = 8) -> Path:
+    """A LoRA adapter for the embedded judge with random weights large enough to change what it says."""
+    config = json.loads((EMBEDDED / TINY / "config.json").read_text())
+    hidden, size = config["hidden_size"], config["head_dim"]
+    wide = {"q_proj": config["num_attention_heads"] * size, "v_proj": config["num_key_value_heads"] * size}
+    draw = torch.Generator().manual_seed(seed)
+    weights = {}
+    for layer in range(config["num_hidden_layers"]):
+        for name, width in wide.items():
+            place = f"base_model.model.model.layers.{layer}.self_attn.{name}"
+            weights[f"{place}.lora_A.weight"] = torch.randn(rank, hidden, generator=draw) * 0.4
+            weights[f"{place}.lora_B.weight"] = torch.randn(width, rank, generator=draw) * 0.4
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, str(folder / "adapter_model.safetensors"))
+    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 16, "target_modules": list(wide), "bias": "none"}
+    (folder / "adapter_config.json").write_text(
+        json.dumps(settings | {"base_model_name_or_path": TINY, "task_type": "CAUSAL_LM"})
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def allowed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("adapters")
+
+
+@pytest.fixture(scope="module")
+def host(run: Running, allowed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    spec = ModelSpec(model=TINY, dtype="float32", max_num_seqs=8, adapters=2, max_lora_rank=8)
+    made = Host("tiny", spec, adapters=Adapters((allowed,), tmp_path_factory.mktemp("copies"), 8))
+
+    async def begin() -> None:
+        made.begin()
+        async with made.answering(urgent=False):
+            return
+
+    run(begin())
+    yield made
+    run(made.close())
+
+
+async def say(host: Host, model: str) -> str:
+    assert host.openai is not None
+    body = {"messages": [{"role": "user", "content": "Tell me a long story."}], "max_tokens": 12, "temperature": 0}
+    reply = await host.openai.answer("/v1/chat/completions", body, model=model, urgent=True)
+    assert reply.status == 200, reply.body
+    assert reply.body is not None
+    return str(reply.body["choices"][0]["message"]["content"])
+
+
+def test_an_adapter_is_loaded_versioned_restored_and_unloaded(run: Running, host: Host, allowed: Path) -> None:
+    plain = run(say(host, "tiny"))
+    folder = write_adapter(allowed / "spots", seed=1)
+    first = run(host.load_adapter("spots", str(folder)))
+    told = run(say(host, first.name))
+    assert told != plain
+    assert run(host.load_adapter("spots", str(folder))) is host.adapters.find("spots"), "the same weights are the same version"
+
+    # Other weights from the same folder, under the same name: neither files nor prefixes of the first may serve them.
+    second = run(host.load_adapter("spots", str(write_adapter(folder, seed=2))))
+    assert (second.name.split("@")[0], second.name != first.name) == ("spots", True)
+    assert run(say(host, second.name)) not in (plain, told)
+    assert run(say(host, first.name)) == told, "the first version is as it was"
+    assert run(say(host, "tiny")) == plain
+    assert host.adapters.find("spots") is second
+
+    # A judge on an adapter has a fingerprint of its own.
+    judge = open_judge("llm-eval")
+    prints = {Runner(judge, host.lane(urgent=True, adapter=adapter)).fingerprint for adapter in (None, first, second)}
+    assert len(prints) == 3
+
+    engine = int(
+        subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "EngineCore"], capture_output=True, text=True).stdout.split()[-1]
+    )
+    os.kill(engine, signal.SIGKILL)
+    run(wait_until_back(host))
+    assert host.restarts == 1
+    assert run(say(host, first.name)) == told, "a new engine has the adapters of the old one"
+
+    unloaded = run(host.unload_adapter("spots"))
+    assert unloaded is not None
+    assert unloaded.name == second.name
+    assert host.adapters.find("spots") is None
+    assert host.adapters.find(first.name) is not None
+    assert run(host.unload_adapter("spots")) is None
+
+
+async def wait_until_back(host: Host) -> None:
+    while host.restarts == 0:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    async with host.answering(urgent=False):
+        return
+
+
+def test_adapters_that_will_not_do_are_refused_before_the_engine_sees_them(run: Running, host: Host, allowed: Path) -> None:
+    outside = write_adapter(allowed.parent / "elsewhere", seed=3)
+    (allowed / "link").symlink_to(outside)
+    torn = write_adapter(allowed / "torn", seed=4)
+    (torn / "adapter_model.safetensors").write_bytes((torn / "adapter_model.safetensors").read_bytes()[:100])
+    (allowed / "empty").mkdir()
+    wide = write_adapter(allowed / "wide", seed=5, rank=16)
+    cases = {
+        str(outside): "only from the folders",
+        str(allowed / "link"): "only from the folders",
+        f"{allowed}/../elsewhere": "only from the folders",
+        "/etc\0": "NUL",
+        str(allowed / "empty"): "adapter_config.json",
+        str(torn): "cannot be read",
+        str(wide): "rank is 16",
+    }
+    for path, said in cases.items():
+        with pytest.raises(MagistrateError, match=said):
+            run(host.load_adapter("bad", path))
+    with pytest.raises(MagistrateError, match="letters, digits"):
+        run(host.load_adapter("../bad", str(outside)))
+    assert host.state == "ready"
+
+
+def test_bulk_and_urgent_answers_are_the_same(run: Running, host: Host) -> None:
+    judge = open_judge("llm-eval")
+    questions = [prepare(Row(str(n), "here", {"context": ["Hi"], "response": f"Hello {n}"}), judge) for n in range(24)]
+
+    async def both() -> tuple[list[Any], list[Any]]:
+        bulk, urgent = (Runner(judge, host.lane(urgent=waits)) for waits in (False, True))
+
+        async def calls() -> list[Any]:
+            return [(await urgent.judge_one(question)).scores for question in questions[:6]]
+
+        async def batch() -> list[Any]:
+            return [verdict.scores for verdict in await asyncio.gather(*(bulk.judge_one(question) for question in questions))]
+
+        scores, called = await asyncio.gather(batch(), calls())
+        return scores, called
+
+    scores, called = run(both())
+    assert scores[:6] == called
+
+
+def test_a_model_that_does_not_load_says_why(run: Running, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(EMBEDDED / TINY, broken)
+    (broken / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
+    host = Host("broken", ModelSpec(model=str(broken), dtype="float32"), adapters=Adapters((), tmp_path, 8))
+
+    async def wait() -> None:
+        host.begin()
+        while host.state != "failed":  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+    run(wait())
+    assert "vLLM cannot start" in str(host.reason)
+    assert "root cause above" not in str(host.reason), "the cause itself, not that there is one"
+
+    async def ask() -> None:
+        async with host.answering(urgent=True):
+            raise AssertionError("it cannot answer")
+
+    with pytest.raises(ApiError) as refused:
+        run(ask())
+    assert refused.value.status == 503
+    run(host.close())
+
+
+def test_models_that_take_turns_on_transformers(run: Running, tmp_path: Path) -> None:
+    judge = open_judge("llm-eval")
+    question = prepare(Row("1", "here", {"context": ["Hi"], "response": "Hello"}), judge)
+
+    async def play() -> tuple[set[Any], int, list[str]]:
+        stage = Stage(turn=60, short_turn=0.1)
+        spec = ModelSpec(model=TINY, engine="transformers", dtype="float32")
+        hosts = [Host(name, spec, adapters=Adapters((), tmp_path, 8), stage=stage) for name in ("one", "two")]
+        found = set()
+        for host in (*hosts, *hosts):
+            async with host.answering(urgent=True):
+                found.add(str((await Runner(judge, host.lane(urgent=True)).judge_one(question)).scores))
+        states = [host.state for host in hosts]
+        await stage.close()
+        for host in hosts:
+            await host.close()
+        return found, stage.swaps, states
+
+    found, swaps, states = run(play())
+    assert len(found) == 1
+    assert swaps == 3
+    assert states == ["waiting", "ready"]
