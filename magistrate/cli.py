@@ -300,7 +300,7 @@ def serve(
     name: Annotated[list[str] | None, typer.Option("--hostname", help="A name that clients reach the server by.")] = None,
     rate: Annotated[int | None, typer.Option(help="Calls a minute for each key.", min=1)] = None,
     adapters: Annotated[list[Path] | None, typer.Option(help="A folder that adapters may be loaded from.")] = None,
-    dashboards: Annotated[Path | None, typer.Option(help="The folder shown at /dashboards/.")] = None,
+    dashboards: Annotated[Path, typer.Option(help="The folder shown at /dashboards/.")] = Path("dashboards"),
     log_samples: Annotated[bool, typer.Option("--log-samples", help="Write the text of samples to the log.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
@@ -317,7 +317,7 @@ def serve(
             hosts=tuple(name or ()),
             rate=rate,
             adapter_folders=serving.absolute(adapters),
-            dashboards=dashboards,
+            dashboards=dashboards.resolve(),
             log_samples=log_samples,
         )
         serving.serve(settings, models, Console(stderr=True))

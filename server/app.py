@@ -69,8 +69,7 @@ def create_app(settings: Settings, hosted: ModelsFile, store: Store) -> FastAPI:
     for routes in (judgments, judges, models, files, batches, completions, assignments, operations):
         app.include_router(routes.router)
     add_pages(app)
-    if settings.dashboards is not None:
-        settings.dashboards.mkdir(parents=True, exist_ok=True)
-        app.mount("/dashboards", KeysFirst(StaticFiles(directory=settings.dashboards, html=True), prefix="/dashboards"))
+    published = StaticFiles(directory=settings.dashboards, html=True, check_dir=False)
+    app.mount("/dashboards", KeysFirst(published, prefix="/dashboards"))
     protect(app, settings, metrics)
     return app

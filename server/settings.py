@@ -32,7 +32,7 @@ class Settings:
         head_seconds: Seconds that a client may take to send a request's head.
         max_connections: Open connections.
         log_samples: Whether the log may hold the text of samples.
-        dashboards: The folder with the solver's dashboards; ``None`` for none.
+        dashboards: The folder to which studies publish: a folder in it for each, with an ``index.html``.
         adapter_folders: Folders from which adapters may be loaded while the server runs.
 
     Raises:
@@ -53,7 +53,7 @@ class Settings:
     head_seconds: float = 15.0
     max_connections: int = 4096
     log_samples: bool = False
-    dashboards: Path | None = None
+    dashboards: Path = Path("dashboards")
     adapter_folders: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:

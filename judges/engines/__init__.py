@@ -46,7 +46,7 @@ def open_engine(
         raise MagistrateError(f"`--base-url` is for `--engine endpoint`, not for `{engine}`")
     if model is None:
         raise MagistrateError("no model given: `magistrate models` lists the names that work here")
-    common = _only(given, "constraint", "revision", "dtype", "max_model_len", "window", engine=engine)
+    common = _only(given, "constraint", "revision", "dtype", "quantization", "max_model_len", "window", engine=engine)
     window = common.pop("window", None)
     if engine == "vllm":
         from judges.engines.vllm import VLLMEngine

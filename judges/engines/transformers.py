@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from judges.engines import weights
+from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
 from judges.engines.worker import Job, LocalEngine
@@ -24,6 +24,7 @@ class TransformersEngine(LocalEngine):
         revision: Branch, tag or commit on the hub.
         constraint: ``outlines``, ``xgrammar`` or ``guidance``.
         dtype: Number format of weights and activations; ``auto`` takes the checkpoint's.
+        quantization: ``8bit`` or ``4bit`` by bitsandbytes; ``None`` leaves the weights as they are.
         max_model_len: Context length in tokens; ``None`` takes the model's own.
         batch_size: How many answers are written at once.
     """
@@ -37,12 +38,16 @@ class TransformersEngine(LocalEngine):
         revision: str | None = None,
         constraint: str = "outlines",
         dtype: str = "auto",
+        quantization: str | None = None,
         max_model_len: int | None = None,
         batch_size: int = 16,
     ) -> None:
         super().__init__()
         self.folder: Path = weights.locate(model, revision)
+        if quantization is not None:
+            quantized.check_for_transformers(self.folder, quantization)
         self.dtype = dtype
+        self.quantization = quantization
         self.batch_size = batch_size
         self.window = 4 * batch_size
         self.max_model_len = max_model_len
@@ -52,7 +57,7 @@ class TransformersEngine(LocalEngine):
             model=model,
             weights=weights.digest(self.folder),
             constraint=constraint,
-            options={"dtype": dtype, "max_model_len": max_model_len},
+            options={"dtype": dtype, "max_model_len": max_model_len, **quantized.identity_options(quantization)},
         )
         self._waiting: deque[Job] = deque()
         self._processors: dict[str, Any] = {}
@@ -67,11 +72,17 @@ class TransformersEngine(LocalEngine):
         from transformers import AutoModelForCausalLM
 
         self.chat = ChatTokenizer.load(self.folder)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        options: dict[str, Any] = {"dtype": self.dtype}
+        if self.quantization is not None:
+            quantized.hush()
+            config = quantized.transformers_config(self.quantization, self.dtype)
+            options |= {"quantization_config": config, "device_map": {"": device}}
         try:
-            model = AutoModelForCausalLM.from_pretrained(str(self.folder), dtype=self.dtype)
+            model = AutoModelForCausalLM.from_pretrained(str(self.folder), **options)
         except (OSError, ValueError) as error:
             raise EngineError(f"transformers cannot load {self._identity.model}: {error}") from error
-        self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        self._model = (model if self.quantization is not None else model.to(device)).eval()
         self.context = self.max_model_len or int(self._model.config.max_position_embeddings)
         self._outlined = from_transformers(self._model, self.chat.tokenizer)
 

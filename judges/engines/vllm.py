@@ -42,7 +42,7 @@ class VLLMEngine(LocalEngine):
 
     def _load(self) -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        on_cpu = prepare_environment()
+        on_cpu = prepare_environment(quantized=self.hosted.quantization is not None)
         from vllm import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 

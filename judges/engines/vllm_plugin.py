@@ -24,8 +24,10 @@ def register() -> None:
     server = os.environ.get(SERVER_VARIABLE)
     if server is None or server == str(os.getpid()):
         return
+    from judges.engines.quantized import hush
     from judges.engines.vllm_patterns import keep_patterns, make_searchable
 
+    hush()
     make_searchable()
     keep_patterns()
     if last_words := os.environ.get(LAST_WORDS_VARIABLE):

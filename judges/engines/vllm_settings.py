@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from judges.engines import weights
+from judges.engines import quantized, weights
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
 from judges.errors import EngineError
 
@@ -41,10 +42,15 @@ def installed_version() -> str | None:
     return None
 
 
-def prepare_environment() -> bool:
-    """Set what vLLM reads from the environment, before it is imported. Returns whether it will run on the CPU."""
+def prepare_environment(*, quantized: bool = False) -> bool:
+    """Set what vLLM reads from the environment, before it is imported. Returns whether it will run on the CPU.
+
+    Args:
+        quantized: Whether the model is to be quantised by bitsandbytes.
+    """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    _choose_plugins(quantized=quantized)
     import torch
 
     on_cpu = not torch.cuda.is_available()
@@ -52,6 +58,18 @@ def prepare_environment() -> bool:
         # The model runs eagerly there; compiling one helper of the sampler would cost the first verdict 3 to 30 s.
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
     return on_cpu
+
+
+def _choose_plugins(*, quantized: bool) -> None:
+    """Leave vLLM's plugin for bitsandbytes out where it is not wanted: vLLM imports all there are, and it takes seconds."""
+    ours, both = "magistrate", "magistrate,bitsandbytes"
+    if importlib.util.find_spec("vllm_bnb_plugin") is None or os.environ.get("VLLM_PLUGINS", ours) not in (ours, both):
+        return
+    os.environ["VLLM_PLUGINS"] = both if quantized else ours
+    if quantized:
+        from vllm_bnb_plugin import register
+
+        register()  # in this process plugins may have been loaded already, without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +81,21 @@ class HostedModel:
         revision: Branch, tag or commit on the hub.
         constraint: ``outlines``, ``xgrammar`` or ``guidance``.
         dtype: Number format of weights and activations; ``auto`` takes the checkpoint's.
+        quantization: ``8bit`` or ``4bit`` by bitsandbytes; ``None`` leaves the weights as they are.
         max_model_len: Context length in tokens; ``None`` takes the model's own.
         max_num_seqs: How many answers vLLM writes at once.
         options: Further arguments of vLLM's ``EngineArgs``, for example ``tensor_parallel_size``.
         folder: Where the model lies on disk. Found from ``model``.
 
     Raises:
-        EngineError: vLLM is not installed, or the model is not to be had.
+        EngineError: vLLM is not installed, the model is not to be had, or it cannot be quantised here.
     """
 
     model: str
     revision: str | None = None
     constraint: str = "outlines"
     dtype: str = "auto"
+    quantization: str | None = None
     max_model_len: int | None = None
     max_num_seqs: int = 256
     options: dict[str, Any] = field(default_factory=dict)
@@ -87,21 +107,34 @@ class HostedModel:
         if version is None:
             raise EngineError("vLLM is not installed: `make setup` installs it, or use `--engine transformers`")
         folder = weights.locate(self.model, self.revision)
+        if self.quantization is not None:
+            shared_by = self.options.get("tensor_parallel_size", 1)
+            quantized.check_for_vllm(folder, self.quantization, version=version, dtype=self.dtype, tensor_parallel=shared_by)
         identity = EngineIdentity(
             engine="vllm",
             engine_version=version,
             model=self.model,
             weights=weights.digest(folder),
             constraint=self.constraint,
-            options={"dtype": self.dtype, "max_model_len": self.max_model_len, **self.options},
+            options={
+                "dtype": self.dtype,
+                "max_model_len": self.max_model_len,
+                **quantized.identity_options(self.quantization),
+                **self.options,
+            },
         )
         object.__setattr__(self, "folder", folder)
         object.__setattr__(self, "identity", identity)
 
     def arguments(self, *, on_cpu: bool) -> dict[str, Any]:
-        """Arguments of vLLM's ``EngineArgs``."""
+        """Arguments of vLLM's ``EngineArgs``. Where the model is to have 8 bits, a copy that has them is made first.
+
+        Raises:
+            EngineError: That copy cannot be made.
+        """
+        folder = quantized.eight_bit_copy(self.folder) if self.quantization == "8bit" else self.folder
         arguments: dict[str, Any] = {
-            "model": str(self.folder),
+            "model": str(folder),
             "dtype": self.dtype,
             "max_model_len": self.max_model_len,
             "max_num_seqs": self.max_num_seqs,
@@ -113,6 +146,9 @@ class HostedModel:
             "use_tqdm_on_load": False,
             **self.options,
         }
+        if self.quantization is not None:
+            quantized.hush()
+            arguments["quantization"] = "bitsandbytes"
         if on_cpu:
             arguments.setdefault("enforce_eager", True)
             if "VLLM_CPU_KVCACHE_SPACE" not in os.environ:

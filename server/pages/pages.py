@@ -87,6 +87,14 @@ def add_pages(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
 
 
+@router.get("/dashboards/")
+def dashboards(request: Request, caller: CallerNow) -> Response:
+    """What the studies have published."""
+    folder: Path = request.app.state.settings.dashboards
+    names = sorted(page.parent.name for page in folder.glob("*/index.html")) if folder.is_dir() else []
+    return _page(request, "dashboards.html", {"caller": caller.name, "names": names, "folder": folder.name})
+
+
 @router.get("/")
 def front(request: Request, caller: CallerNow, after: Annotated[str | None, Query(max_length=LONGEST_ID)] = None) -> Response:
     """The models, the caller's batches and the latest results."""

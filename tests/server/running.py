@@ -49,7 +49,8 @@ class RunningServer:
         file = folder / "models.toml"
         file.write_text(models)
         self._command = [sys.executable, "-m", "magistrate", "serve", "--models", str(file), "--port", str(self.port)]
-        self._command += ["--database", self.database, *options]
+        self.dashboards = folder / "dashboards"
+        self._command += ["--database", self.database, "--dashboards", str(self.dashboards), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:

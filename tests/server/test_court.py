@@ -114,6 +114,16 @@ def test_figures_count_what_was_judged(http: httpx.Client) -> None:
     assert 'kind="cached"' in text
 
 
+def test_what_a_study_publishes_is_shown(http: httpx.Client, magistrate_server: RunningServer) -> None:
+    assert "Nothing is published yet" in http.get("/dashboards/").text
+    (magistrate_server.dashboards / "weak spots").mkdir(parents=True)
+    (magistrate_server.dashboards / "weak spots" / "index.html").write_text("<h1>Travel</h1>")
+    assert 'href="/dashboards/weak%20spots/"' in http.get("/dashboards/").text
+    assert http.get("/dashboards/weak%20spots/").text == "<h1>Travel</h1>"
+    assert http.get("/dashboards/../court.db").status_code == 404
+    assert http.get("/dashboards/%2e%2e/court.db").status_code == 404
+
+
 def test_none_of_vllms_own_routes_is_there(http: httpx.Client) -> None:
     for path in (
         "/tokenize",

@@ -215,7 +215,7 @@ def test_models_that_take_turns_on_transformers(run: Running, tmp_path: Path) ->
     judge = open_judge("llm-eval")
     question = prepare(Row("1", "here", {"context": ["Hi"], "response": "Hello"}), judge)
 
-    async def play() -> tuple[set[Any], int, list[str]]:
+    async def play() -> tuple[set[Any], int, list[Any]]:
         stage = Stage(turn=60, short_turn=0.1)
         spec = ModelSpec(model=TINY, engine="transformers", dtype="float32")
         hosts = [Host(name, spec, adapters=Adapters((), tmp_path, 8), stage=stage) for name in ("one", "two")]
