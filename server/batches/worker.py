@@ -24,7 +24,7 @@ from server.court import Court, JudgmentsRequest
 from server.errors import ApiError, error_body, fault_of
 from server.hosting.host import Host
 from server.hosting.openai_layer import Path as CompletionPath
-from server.store import LeasedPart, Result, Store, StoreError, StoreUnavailableError
+from server.store import LeasedPart, Result, Store, StoreError
 
 LEASE_SECONDS = 30.0
 """How long a part stays with a worker that has died, on a database that several servers share."""
@@ -81,9 +81,17 @@ class Worker:
         self.wake()
 
     async def _serve(self, host: Host) -> None:
-        async with aclosing(as_reached(self._work(host), host.window)) as done:
-            async for _ in done:
-                pass
+        while not self._draining:
+            try:
+                async with aclosing(as_reached(self._work(host), host.window)) as done:
+                    async for _ in done:
+                        pass
+            except Exception:  # whatever it was: what is leased is let go, and the queue looked at again
+                log.exception("worker failed", extra={"model": host.name})
+                self._held.clear()
+                with contextlib.suppress(StoreError):
+                    await asyncio.to_thread(self._store.release, self.name)
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def _work(self, host: Host) -> AsyncGenerator[Work[None], None]:
         while not self._draining:
@@ -101,7 +109,7 @@ class Worker:
         try:
             names = self._court.names_of(host)
             parts = await asyncio.to_thread(self._store.lease, self.name, names, parts=PARTS_AT_ONCE, seconds=self._lease_seconds)
-        except StoreUnavailableError as error:
+        except StoreError as error:
             log.error("queue cannot be read", extra={"reason": str(error)})
             parts = []
         self._held |= {(part.batch_id, part.number) for part in parts}
@@ -165,6 +173,6 @@ class Worker:
             try:
                 still = await asyncio.to_thread(self._store.renew, self.name, self._lease_seconds)
                 await asyncio.to_thread(self._store.settle_cancelled)
-            except StoreUnavailableError:
+            except StoreError:
                 continue
             self._held -= held - still

@@ -21,9 +21,6 @@ MOST_CHOICES = 128
 FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 """Fields by which a client asks for a format of its own."""
 
-SOME_OBJECT = {"type": "object"}
-"""What ``response_format`` ``json_object`` asks for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -39,15 +36,17 @@ class OpenAILayer:
 
     Args:
         state: What vLLM keeps its handlers in.
-        answer_schema: JSON schema that a chat answer follows where the client asks for no format.
+        answer_schema: JSON schema that a chat answer follows where the client asks for no format, or for JSON of any shape.
+        folder: Where the model lies, which clients are not told.
     """
 
-    def __init__(self, state: Any, answer_schema: Mapping[str, Any] | None) -> None:
+    def __init__(self, state: Any, answer_schema: Mapping[str, Any] | None, folder: str) -> None:
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
         from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
         self._state = state
         self._schema = answer_schema
+        self._folder = folder
         self._kinds = {
             "/v1/chat/completions": (ChatCompletionRequest, state.openai_serving_chat.create_chat_completion),
             "/v1/completions": (CompletionRequest, state.openai_serving_completion.create_completion),
@@ -74,7 +73,7 @@ class OpenAILayer:
             await init_app_state(engine.client, state, parsed, await engine.client.get_supported_tasks())
         except ImportError as error:
             raise EngineError(f"this version of vLLM keeps its serving layer elsewhere: {error}") from error
-        return cls(state, answer_schema)
+        return cls(state, answer_schema, str(engine.hosted.folder))
 
     async def answer(self, path: Path, body: Mapping[str, Any], *, model: str, urgent: bool) -> Reply:
         """Answer a request.
@@ -92,10 +91,7 @@ class OpenAILayer:
 
         kind, handle = self._kinds[path]
         fields = {**body, "model": model, "priority": URGENT if urgent else BULK}
-        if fields.get("response_format") == {"type": "json_object"}:
-            # Outlines has no such format, only schemas; and where answers have one by default, it is the object that is meant.
-            fields["response_format"] = _format(self._schema or SOME_OBJECT)
-        elif path == "/v1/chat/completions" and self._schema is not None and not any(fields.get(name) for name in FORMATS):
+        if path == "/v1/chat/completions" and self._schema is not None and _leaves_open(fields):
             fields["response_format"] = _format(self._schema)
         try:
             if not isinstance(fields.get("n"), int | None) or (fields.get("n") or 1) > MOST_CHOICES:
@@ -110,7 +106,8 @@ class OpenAILayer:
         except Exception as error:
             reply = create_error_response(error)
         if isinstance(reply, ErrorResponse):
-            return Reply(reply.error.code, _openai_error(reply.error.message, reply.error.param, reply.error.code))
+            message = reply.error.message.replace(self._folder, model)
+            return Reply(reply.error.code, _openai_error(message, reply.error.param, reply.error.code))
         if isinstance(reply, AsyncIterator):
             return Reply(200, events=reply)
         return Reply(200, reply.model_dump(mode="json"))
@@ -136,6 +133,12 @@ class OpenAILayer:
         known = models.lora_requests.pop(name, None)
         if known is not None:
             await models.engine_client.remove_lora(known.lora_int_id)
+
+
+def _leaves_open(fields: Mapping[str, Any]) -> bool:
+    """Whether a request asks for no format, or for JSON of any shape."""
+    given = {name: fields[name] for name in FORMATS if fields.get(name)}
+    return not given or given == {"response_format": {"type": "json_object"}}
 
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request, Response
@@ -11,7 +10,8 @@ from pydantic_core import to_json
 
 from server.court import Court
 from server.errors import ERRORS
-from server.hosting.openai_layer import Path, Reply, events_as_text
+from server.hosting.openai_layer import Path, events_as_text
+from server.routes.waiting import somebody_waits, while_connected
 from server.safety.callers import CallerNow
 
 router = APIRouter(tags=["completions"])
@@ -41,25 +41,7 @@ async def complete_text(request: Request, caller: CallerNow, body: Annotated[dic
 
 async def _answer(path: Path, body: dict[str, Any], request: Request) -> Response:
     court: Court = request.app.state.court
-    reply = await _while_connected(request, asyncio.create_task(court.complete(path, body, urgent=True)))
+    reply = await while_connected(request, court.complete(path, body, urgent=somebody_waits(request)))
     if reply.events is not None:
         return StreamingResponse(events_as_text(reply.events), media_type="text/event-stream")
     return Response(to_json(reply.body), reply.status, media_type="application/json")
-
-
-async def _while_connected(request: Request, answer: asyncio.Task[Reply]) -> Reply:
-    """The answer, unless the client goes away, which ends the work on it."""
-
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    leaving = asyncio.create_task(gone())
-    try:
-        await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done():
-            answer.cancel()
-        return await answer
-    finally:
-        leaving.cancel()
-        answer.cancel()

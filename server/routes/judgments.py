@@ -13,7 +13,7 @@ from judges.verdict import Verdict
 from server.asking import JudgeRequest
 from server.court import Court, JudgmentsRequest
 from server.errors import ERRORS
-from server.routes.urgency import somebody_waits
+from server.routes.waiting import somebody_waits, while_connected
 from server.safety.callers import CallerNow
 from server.safety.logs import log_samples
 
@@ -39,7 +39,7 @@ async def judge_now(body: JudgmentsRequest, request: Request, caller: CallerNow)
     """
     court: Court = request.app.state.court
     log_samples("samples", samples=body.samples)
-    reply = await court.judge(body, urgent=somebody_waits(request))
+    reply = await while_connected(request, court.judge(body, urgent=somebody_waits(request)))
     content = {**reply, "data": [asdict(verdict) for verdict in reply["data"]]}
     return Response(to_json(content), media_type="application/json")
 
