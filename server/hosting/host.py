@@ -213,6 +213,9 @@ class Host:
             except MagistrateError as error:
                 log.error("model not loaded", extra={"model": self.name, "reason": str(error)})
                 self._set("failed", str(error))
+            except Exception as error:  # libraries fail in many ways; whichever it was, it is told, and tried again
+                log.exception("model not loaded", extra={"model": self.name})
+                self._set("failed", f"{type(error).__name__}: {error}"[:500])
             else:
                 self._set("ready")
                 await self._until_dead()

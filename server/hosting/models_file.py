@@ -40,8 +40,8 @@ class ModelSpec(BaseModel):
         constraint: Constraint backend.
         adapters: LoRA adapters that may be loaded at once; 0 for none.
         max_lora_rank: The largest rank of an adapter.
-        answer_schema: JSON schema that answers of ``/v1/chat/completions`` follow where a client asks for no format. A table, or
-            the name of a JSON file beside this one.
+        answer_schema: JSON schema that answers of ``/v1/chat/completions`` follow where a client asks for no format, or for JSON.
+            A table, or the name of a JSON file beside this one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -39,10 +39,10 @@ class Grade(BaseModel):
 
 @pytest.fixture(scope="module", autouse=True)
 def starting_with_schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server whose answers have a schema by default, starting while the first tests run."""
+    """A server of two models, the answers of one of which have a schema by default, starting while the first tests run."""
     folder = tmp_path_factory.mktemp("schema")
     (folder / "grade.json").write_text(json.dumps(GRADE))
-    server = RunningServer(folder, models=f'{MODELS}answer_schema = "grade.json"\n')
+    server = RunningServer(folder, models=f'{MODELS}answer_schema = "grade.json"\n{MODELS.replace(TINY, "plain", 1)}')
     yield server.start()
     server.stop()
 
@@ -220,3 +220,6 @@ def test_a_default_schema_holds_where_the_client_asks_for_no_other(starting_with
         assert_grade(answer.choices[0].message.content)
     parsed = client.chat.completions.parse(model=TINY, messages=ASKED, max_tokens=60, response_format=Grade)
     assert isinstance(parsed.choices[0].message.parsed, Grade)
+    plain = client.chat.completions.create(model="plain", messages=ASKED, max_tokens=100)
+    with pytest.raises(AssertionError):  # the other model on the same server has no schema
+        assert_grade(plain.choices[0].message.content)
