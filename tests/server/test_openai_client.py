@@ -221,5 +221,5 @@ def test_a_default_schema_holds_where_the_client_asks_for_no_other(starting_with
     parsed = client.chat.completions.parse(model=TINY, messages=ASKED, max_tokens=60, response_format=Grade)
     assert isinstance(parsed.choices[0].message.parsed, Grade)
     plain = client.chat.completions.create(model="plain", messages=ASKED, max_tokens=100)
-    with pytest.raises(AssertionError):  # the other model on the same server has no schema
+    with pytest.raises((AssertionError, ValueError, KeyError)):  # the other model on the same server has no schema
         assert_grade(plain.choices[0].message.content)
