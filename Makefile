@@ -1,6 +1,8 @@
 # `make demo` and `make test` are all a newcomer needs; both set up first, once.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
+# Modules are compiled once and kept, whatever the shell says: vLLM's take longer to compile than to run.
+export PYTHONDONTWRITEBYTECODE =
 SAMPLE = magistrate/sample/dialogues.jsonl
 
 .PHONY: setup demo demo-server test stress lint clean
