@@ -5,7 +5,6 @@ Its handlers are called, its routes are not mounted: what is reachable is what o
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -169,8 +168,3 @@ def events_as_text(events: AsyncIterator[str]) -> AsyncIterator[bytes]:
             yield event.encode(errors="replace")
 
     return encoded()
-
-
-def body_of(reply: Reply) -> str:
-    """A reply's body as one line of JSON."""
-    return json.dumps(reply.body, ensure_ascii=False)
