@@ -71,6 +71,26 @@ def prepare(row: Row, judge: Judge) -> Question:
     return Question(row, inquiry, problem, key)
 
 
+def unscored(question: Question, reason: str, judge: Judge, fingerprint: str) -> Verdict:
+    """The verdict on a sample that could not be scored.
+
+    Args:
+        question: The sample.
+        reason: Why not.
+        judge: Who would have judged it.
+        fingerprint: Digest of what verdicts of the run depend on.
+    """
+    return Verdict(
+        id=question.row.id,
+        judge=judge.name,
+        status="unscored",
+        reason=reason,
+        notes=list(question.inquiry.notes) if question.inquiry else [],
+        sample=question.key,
+        fingerprint=fingerprint,
+    )
+
+
 def _messages(inquiry: Inquiry) -> Iterator[Message]:
     for prompt in inquiry.prompts:
         yield from prompt.messages
@@ -241,17 +261,8 @@ class Runner:
 
     def unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
         """The verdict on a sample that could not be scored."""
-        return Verdict(
-            id=question.row.id,
-            judge=self.judge.name,
-            status="unscored",
-            reason=reason,
-            recovered=asked is not None and asked.recovered,
-            notes=list(question.inquiry.notes) if question.inquiry else [],
-            sample=question.key,
-            fingerprint=self.fingerprint,
-            usage=asked.usage if asked else Usage(),
-        )
+        verdict = unscored(question, reason, self.judge, self.fingerprint)
+        return verdict if asked is None else replace(verdict, recovered=asked.recovered, usage=asked.usage)
 
 
 @dataclass(slots=True)

@@ -106,10 +106,11 @@ def score(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")] = False,
 ) -> None:
     """Judge every sample of a file. The same command again goes on where it was."""
+    from judges.bench import OwnBench
     from magistrate import remote
     from magistrate.quiet import own_console
     from magistrate.report import print_outcome
-    from magistrate.scoring import score_file
+    from magistrate.scoring import Scoring, score_file
 
     with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
         if server is not None:
@@ -131,20 +132,18 @@ def score(
             raise MagistrateError(f"{source}: there is no such file")
         if output.exists() and output.samefile(source):
             raise MagistrateError(f"{output} holds the samples; give `-o` another file")
+        how: Scoring = {
+            "console": own_console(),
+            "columns": columns,
+            "strict": strict,
+            "overwrite": overwrite,
+            "limit": limit,
+            "debug": debug,
+        }
         if server is not None:
             asked = remote.asked(name, court, options, own_options, {"model": model, "expected": expected, "think": think})
-            there = remote.score_there(
-                server,
-                source,
-                output,
-                asked,
-                console=own_console(),
-                columns=columns,
-                strict=strict,
-                overwrite=overwrite,
-                limit=limit,
-            )
-            print_outcome(Console(), asyncio.run(there), output)
+            outcome = asyncio.run(remote.score_there(server, source, output, asked, **how))
+            print_outcome(Console(), outcome, output)
             return
         engine = engine or ENGINES[0]
         host = open_engine(
@@ -157,20 +156,8 @@ def score(
             max_model_len=max_model_len,
             window=window,
         )
-        run = score_file(
-            source,
-            output,
-            court,
-            host,
-            console=own_console(),
-            columns=columns,
-            expected=expected,
-            think=think,
-            strict=strict,
-            overwrite=overwrite,
-            limit=limit,
-            debug=debug,
-        )
+        bench = OwnBench(court, host, expected=expected, think=think)
+        run = score_file(source, output, bench, **how)
         print_outcome(Console(), asyncio.run(_and_close(run, host)), output)
 
 

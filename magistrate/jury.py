@@ -15,6 +15,7 @@ from rich.console import Console
 
 from judges import catalog
 from judges.agreement import MetricAgreement, weakest_levels
+from judges.bench import OwnBench
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine
 from judges.errors import EngineError, MagistrateError
@@ -168,11 +169,9 @@ async def hear(
                     outcome = await score_file(
                         source,
                         files[member.name],
-                        courts[member.name],
-                        engine,
+                        OwnBench(courts[member.name], engine, think=member.think),
                         console=console,
                         columns=columns,
-                        think=member.think,
                         overwrite=overwrite,
                         limit=limit,
                         debug=debug,
@@ -180,7 +179,7 @@ async def hear(
                 except EngineError as error:
                     failures[member.name] = str(error)
                 else:
-                    count = outcome.judged + outcome.kept
+                    count = outcome.tally.judged + outcome.tally.kept
         finally:
             await engine.close()
     if len(failures) == len(entries.member):

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal
-
-from rich.console import Console
+from typing import Any, Literal, Unpack
 
 from judges.catalog import JUDGES, RUBRIC
 from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
 from judges.located import SUFFIXES
-from judges.runner import Question
-from judges.sources import count_rows
-from judges.summary import Summary
+from judges.runner import Question, unscored
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
-from judges.verdict_file import VerdictFile
 from magistrate.calls import ServerError
 from magistrate.client import Asking, AsyncClient, Client
-from magistrate.scoring import Outcome, _count_kept, _progress, _questions
+from magistrate.scoring import Outcome, Scoring, score_file
 
 PATIENCE_SECONDS = 300.0
 """How long a server is waited for that went away in the middle of a file: as long as a large model takes to load."""
@@ -94,98 +87,70 @@ def asked(name: str, judge: Judge, texts: Mapping[str, str], given: Mapping[str,
     return Asked(judge, None, {**asking, "options": options, "rubric": text, "rubric_format": language})
 
 
-async def score_there(
-    server: str,
-    source: Path,
-    output: Path,
-    asked: Asked,
-    *,
-    console: Console,
-    columns: Mapping[str, str] | None = None,
-    strict: bool = False,
-    overwrite: bool = False,
-    limit: int | None = None,
-) -> Outcome:
+class ServerBench:
+    """A judge on a running server.
+
+    Args:
+        client: Connected to it.
+        asked: What to ask with.
+    """
+
+    def __init__(self, client: AsyncClient, asked: Asked) -> None:
+        self.judge = asked.judge
+        self._client = client
+        self._asked = asked
+        self._fingerprint: Fingerprint | None = None
+
+    async def fingerprint(self) -> Fingerprint:
+        """As the server tells it, once its model is loaded.
+
+        Raises:
+            MagistrateError: The server has another version of the judge.
+        """
+        if self._fingerprint is None:
+            self._fingerprint = await self._client.fingerprint(self._asked.name, **self._asked.asking)
+            _check_version(self._fingerprint, self.judge)
+        return self._fingerprint
+
+    async def start(self) -> None:
+        await self.fingerprint()
+
+    async def run(self, questions: Iterable[Question]) -> AsyncGenerator[Verdict, None]:
+        fingerprint = await self.fingerprint()
+        waiting: dict[int, Question] = {}
+
+        def samples() -> Iterator[Sample]:
+            for number, question in enumerate(questions, start=1):
+                waiting[number] = question
+                yield _sent(question, self.judge)
+
+        try:
+            async with aclosing(self._client.judged(samples(), self._asked.name, **self._asked.asking)) as judged:
+                async for number, found in judged:
+                    question = waiting.pop(number)
+                    if isinstance(found, ServerError):
+                        yield unscored(question, f"{ENGINE_FAULT}{found}", self.judge, fingerprint.digest)
+                    else:
+                        yield _ours(found, question, fingerprint)
+        except ServerError as error:
+            raise MagistrateError(f"{error}; {GOES_ON}") from error
+
+
+async def score_there(server: str, source: Path, output: Path, asked: Asked, **options: Unpack[Scoring]) -> Outcome:
     """Have a running server judge every sample of a file that its output does not hold yet.
 
     Args:
         server: The server's address.
         source: The samples.
-        output: The verdicts, one JSON line each; in the input's order when the run is complete.
+        output: The verdicts.
         asked: What to ask with.
-        console: Where progress is shown.
-        columns: Field of a sample to the column of the file that holds it, where the names differ.
-        strict: Whether to stop at the first row that cannot be judged, rather than write an unscored verdict.
-        overwrite: Whether to throw away an earlier output.
-        limit: Judge only the first rows, this many.
+        options: What else ``score_file`` takes.
 
     Raises:
         MagistrateError: Something that the user can mend. What is judged is kept.
     """
-    outcome = Outcome()
-    total = count_rows(source)
-    total = total if limit is None or total is None else min(total, limit)
-    questions = _questions(source, asked.judge, columns or {}, strict=strict, limit=limit)
     async with AsyncClient(server, patience=PATIENCE_SECONDS, urgent=False) as client:
-        began = time.perf_counter()
-        with console.status("waiting for the judge"):
-            fingerprint = await client.fingerprint(asked.name, **asked.asking)
-        _check_version(fingerprint, asked.judge)
-        ready = time.perf_counter()
-        outcome.loading = ready - began
-        with VerdictFile(output, fingerprint, overwrite=overwrite) as file:
-            still_open = (question for question in questions if file.needs(question.key) or _count_kept(outcome))
-            first = next(still_open, None)
-            if first is not None:
-                await _run(client, asked, chain([first], still_open), file, outcome, console, total)
-            elif outcome.kept == 0:
-                raise MagistrateError(f"{source} holds no samples")
-            outcome.judging = time.perf_counter() - ready
-            outcome.leftover = file.finish(whole=limit is None)
-            outcome.summary = Summary.of(file.verdicts())
-    return outcome
-
-
-async def _run(
-    client: AsyncClient,
-    asked: Asked,
-    questions: Iterable[Question],
-    file: VerdictFile,
-    outcome: Outcome,
-    console: Console,
-    total: int | None,
-) -> None:
-    waiting: dict[int, Question] = {}
-    numbers = count(1)
-    unscored = 0
-    with _progress(console) as progress:
-        task = progress.add_task("judging", total=total, unscored=0)
-
-        def add(verdict: Verdict) -> None:
-            nonlocal unscored
-            file.append(verdict)
-            outcome.judged += 1
-            unscored += verdict.status == "unscored"
-            progress.update(task, completed=outcome.judged + outcome.kept, unscored=unscored)
-
-        def samples() -> Iterator[Sample]:
-            for question in questions:
-                if question.inquiry is None:
-                    add(_unscored(question, question.problem or "the row holds no sample", asked.judge, file.fingerprint))
-                    continue
-                waiting[next(numbers)] = question
-                yield _sent(question, asked.judge)
-
-        try:
-            async with aclosing(client.judged(samples(), asked.name, **asked.asking)) as judged:
-                async for number, found in judged:
-                    question = waiting.pop(number)
-                    if isinstance(found, ServerError):
-                        add(_unscored(question, f"{ENGINE_FAULT}{found}", asked.judge, file.fingerprint))
-                    else:
-                        add(_ours(found, question, file.fingerprint))
-        except ServerError as error:
-            raise MagistrateError(f"{error}; {GOES_ON}") from error
+        return await score_file(source, output, ServerBench(client, asked), **options)
 
 
 class _Noting(Mapping[str, Any]):
@@ -239,15 +204,3 @@ def _check_version(fingerprint: Fingerprint, judge: Judge) -> None:
             f"the server's judge `{fingerprint.judge}` has version {fingerprint.judge_version}, the one here "
             f"{judge.version}; both must be of the same Magistrate"
         )
-
-
-def _unscored(question: Question, reason: str, judge: Judge, fingerprint: Fingerprint) -> Verdict:
-    return Verdict(
-        id=question.row.id,
-        judge=judge.name,
-        status="unscored",
-        reason=reason,
-        notes=list(question.inquiry.notes) if question.inquiry else [],
-        sample=question.key,
-        fingerprint=fingerprint.digest,
-    )

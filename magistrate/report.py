@@ -18,14 +18,14 @@ MOST_REASONS = 8
 def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
     """Print what the verdicts say, then how fast they were reached, and from which cache."""
     print_summary(console, outcome.summary)
-    if outcome.judged:
-        speed = outcome.judged / outcome.judging if outcome.judging else 0.0
+    if outcome.tally.judged:
+        speed = outcome.tally.judged / outcome.tally.judging if outcome.tally.judging else 0.0
         console.print(
-            f"{outcome.judged:,} judged in {outcome.judging:.1f} s, {speed:.1f} judgments a second, "
-            f"after {outcome.loading:.1f} s of loading"
+            f"{outcome.tally.judged:,} judged in {outcome.tally.judging:.1f} s, {speed:.1f} judgments a second, "
+            f"after {outcome.tally.loading:.1f} s of loading"
         )
-    if outcome.kept:
-        console.print(f"{outcome.kept:,} had been judged by an earlier run")
+    if outcome.tally.kept:
+        console.print(f"{outcome.tally.kept:,} had been judged by an earlier run")
     usage = outcome.summary.usage
     if usage.prompt_tokens:
         share = usage.cached_tokens / usage.prompt_tokens

@@ -180,7 +180,7 @@ def test_a_server_that_goes_away_is_waited_for_and_then_told_of(
     gone = iter(range(9, 13))
     between.choose = lambda call: Fault(503) if len(between.calls) in range(5, 9) else Fault() if next(gone, 0) > 10 else None
     outcome = score_there(between, source, output)
-    assert (outcome.judged, outcome.summary.scored) == (300, 300)
+    assert (outcome.tally.judged, outcome.summary.scored) == (300, 300)
     assert marked(output) == keys(source)
 
     def away(call: Call) -> Fault | None:
@@ -196,7 +196,7 @@ def test_a_server_that_goes_away_is_waited_for_and_then_told_of(
     assert 0 < len(kept) < 300
     between.choose = lambda call: None
     outcome = score_there(between, source, output)
-    assert (outcome.kept, outcome.judged) == (len(kept), 300 - len(kept))
+    assert (outcome.tally.kept, outcome.tally.judged) == (len(kept), 300 - len(kept))
     assert marked(output) == keys(source)
 
 
@@ -210,7 +210,7 @@ def test_a_sample_that_the_server_refuses_is_unscored_and_asked_again(tmp_path: 
     assert marked(output) == keys(source)
     between.choose = lambda call: None
     outcome = score_there(between, source, output)
-    assert (outcome.kept, outcome.judged, outcome.summary.scored) == (39, 1, 40)
+    assert (outcome.tally.kept, outcome.tally.judged, outcome.summary.scored) == (39, 1, 40)
 
 
 def test_verdicts_of_another_model_or_version_are_never_mixed_in(tmp_path: Path, between: Faulty) -> None:
