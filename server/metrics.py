@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
@@ -11,10 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judges.engines.engine import Usage
-from server.safety.logs import route_of
 
 logger = logging.getLogger(__name__)
 
@@ -163,38 +160,3 @@ class _Queue(Collector):
 
     def _family(self) -> GaugeMetricFamily:
         return GaugeMetricFamily("magistrate_queue_lines", "Lines of unfinished batches that wait.", labels=["model"])
-
-
-class Timing:
-    """Middleware that counts and times answers by their route's template.
-
-    Args:
-        app: What answers.
-        metrics: Where to count.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app = app
-        self.metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and count it. An answer that never began counts as 499 where the client went away, and as 500 else."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        status = 499
-
-        async def watching(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        began = time.perf_counter()
-        try:
-            await self.app(scope, receive, watching)
-        except Exception:
-            status = 500
-            raise
-        finally:
-            self.metrics.answered(route_of(scope), scope["method"], status, time.perf_counter() - began)

@@ -10,15 +10,12 @@ import json
 import logging
 import re
 import sys
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
-
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 
@@ -27,7 +24,6 @@ logger = logging.getLogger("magistrate")
 current_request: ContextVar[str | None] = ContextVar("current_request", default=None)
 """The id of the request that is being answered."""
 
-UNKNOWN_ROUTE = "unknown"
 
 QUIET = ("httpx", "httpcore", "alembic", "sqlalchemy", "multipart", "python_multipart")
 """Libraries that log every step, addresses included. Only their warnings are kept."""
@@ -173,50 +169,3 @@ def log_samples(event: str, **fields: Any) -> None:
     """Write a line that holds the text of samples, on a server that was told to log them; elsewhere nothing."""
     if _samples:
         log_event(event, **fields)
-
-
-def route_of(scope: Scope) -> str:
-    """The template of the route that answered, such as ``/v1/files/{file_id}``; ``unknown`` where none did."""
-    path = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) else UNKNOWN_ROUTE
-
-
-class AccessLog:
-    """Middleware that writes a line for every answer: how it ended, how long it took, and who called.
-
-    Args:
-        app: What answers.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and write the line."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        status: int | None = None
-
-        async def watching(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        began = time.perf_counter()
-        try:
-            await self.app(scope, receive, watching)
-        except Exception:
-            status = status or 500
-            raise
-        finally:
-            caller = scope.get("state", {}).get("caller")
-            log_event(
-                "request",
-                method=scope["method"],
-                route=route_of(scope),
-                status=status,
-                milliseconds=round((time.perf_counter() - began) * 1000, 2),
-                caller=caller.name if caller else None,
-            )

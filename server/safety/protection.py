@@ -5,17 +5,17 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from server.errors import install_error_handlers
-from server.metrics import Metrics, Timing
+from server.metrics import Metrics
+from server.safety.answers import Answers
 from server.safety.callers import KeysFirst
 from server.safety.limits import BodyLimit, HostCheck, PageHeaders, RequestId
-from server.safety.logs import AccessLog
 from server.settings import Settings
 
 
 def protect(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Guard an application that does not run yet. Its ``state`` must have a store by the time of the first request.
 
-    From the outside in: the request's id, which all that follows may name; the log and the clocks, which see every answer;
+    From the outside in: the request's id, which all that follows may name; the log and the figures, which see every answer;
     headers for browsers; the limits of the body, which also close a connection on which any of the following answers before the
     body has come; the host; and the key.
     """
@@ -27,6 +27,5 @@ def protect(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     app.add_middleware(HostCheck, settings=settings)
     app.add_middleware(BodyLimit, settings=settings)
     app.add_middleware(PageHeaders)
-    app.add_middleware(Timing, metrics=metrics)
-    app.add_middleware(AccessLog)
+    app.add_middleware(Answers, metrics=metrics)
     app.add_middleware(RequestId)
