@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
 
-from judges.engines.weights import cache_folder
 from server.batches.desk import Desk
 from server.court import Court
 from server.hosting.models_file import ModelsFile
@@ -45,7 +44,7 @@ def create_app(settings: Settings, hosted: ModelsFile, store: Store) -> FastAPI:
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncGenerator[None, None]:
-        court = Court(hosted, settings, metrics, cache_folder() / "adapters")
+        court = Court(hosted, settings, metrics, store.adapters())
         desk = Desk(store, court, metrics)
         app.state.court, app.state.desk = court, desk
         court.begin()

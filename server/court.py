@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -31,6 +30,7 @@ from server.hosting.openai_layer import Reply
 from server.hosting.stage import Stage
 from server.metrics import Metrics
 from server.settings import Settings
+from server.store import AdapterRecord
 
 RUNNERS_KEPT = 256
 ALONE_AFTER, GIVEN_UP_AFTER = 3, 6
@@ -60,19 +60,25 @@ class Court:
         models: What ``models.toml`` says.
         settings: What the server was started with.
         metrics: Where judgments are counted.
-        copies: Where copies of adapters are kept.
+        kept: Adapters to load again.
     """
 
-    def __init__(self, models: ModelsFile, settings: Settings, metrics: Metrics, copies: Path) -> None:
+    def __init__(self, models: ModelsFile, settings: Settings, metrics: Metrics, kept: Iterable[AdapterRecord] = ()) -> None:
         self.models = models
         self.settings = settings
         self.metrics = metrics
         self.stage = Stage() if models.swap and len(models.models) > 1 else None
+        records = list(kept)
         self.hosts = {
             name: Host(
                 name,
                 spec,
-                adapters=Adapters(settings.adapter_folders, copies, spec.max_lora_rank),
+                adapters=Adapters(
+                    settings.adapter_folders,
+                    settings.adapter_copies.resolve(),
+                    spec.max_lora_rank,
+                    [record for record in records if record.model == name],
+                ),
                 stage=self.stage,
                 on_restart=metrics.engine_restarted,
             )
@@ -118,10 +124,17 @@ class Court:
         host, adapter = self.find(model)
         return adapter.name if adapter else host.name
 
-    def names_of(self, host: Host) -> list[str | None]:
-        """Every name that a batch may call this host by; ``None`` where it is the default."""
-        names: list[str | None] = [host.name, *host.adapters.names]
-        return [*names, None] if host.name == self.models.first else names
+    def names_of(self, host: Host) -> list[str]:
+        """Full names of everything that this host can judge with: its model, and the adapters of it."""
+        return [host.name, *(adapter.name for adapter in host.adapters)]
+
+    def trouble_with(self, model: str | None) -> str | None:
+        """Why a batch for a model would not move here; ``None`` where it would."""
+        try:
+            host, _ = self.find(model)
+        except ApiError:
+            return f"this server hosts no `{model}`; unless another one on its database does, load it, or cancel the batch"
+        return host.trouble
 
     async def judge(self, request: JudgmentsRequest, *, urgent: bool, names: Sequence[str] | None = None) -> dict[str, Any]:
         """Put samples to a judge.
@@ -148,11 +161,12 @@ class Court:
             Row(row_id(sample, names[number] if names else number + 1), f"sample {number + 1}", sample)
             for number, sample in enumerate(request.samples)
         ]
-        verdicts = await asyncio.gather(*(self._judge_one(host, adapter, judge, request, row, urgent) for row in rows))
+        name = adapter.name if adapter else None
+        verdicts = await asyncio.gather(*(self._judge_one(host, name, judge, request, row, urgent) for row in rows))
         return {
             "object": "list",
             "judge": judge.name,
-            "model": adapter.name if adapter else host.name,
+            "model": name or host.name,
             "fingerprint": verdicts[0].fingerprint,
             "data": verdicts,
         }
@@ -164,10 +178,11 @@ class Court:
             MagistrateError: There is no such judge or model, or it is not ready in time.
         """
         host, adapter = self.find(model)
+        name = adapter.name if adapter else None
         judge = await asyncio.to_thread(judge_of, request, usual_judge(host.spec.model))
         async with host.answering(urgent=True):
-            runner = self._runner(host, adapter, judge, request, urgent=True)
-        return runner.basis, adapter.name if adapter else host.name
+            runner = self._runner(host, name, judge, request, urgent=True)
+        return runner.basis, name or host.name
 
     async def complete(self, path: CompletionPath, body: dict[str, Any], *, urgent: bool) -> Reply:
         """Answer one of OpenAI's requests, by vLLM's serving layer.
@@ -184,10 +199,7 @@ class Court:
                 await held.enter_async_context(host.answering(urgent=urgent))
                 layer = host.openai
                 if layer is None:
-                    why = (
-                        f"model `{host.name}` runs on engine `{host.spec.engine}`, which has no {path}; host it on engine `vllm`"
-                    )
-                    raise ApiError(501, why, code="not_implemented")
+                    raise ApiError(501, f"model `{host.name}` has no {path}: {host.why_no_openai}", code="not_implemented")
                 try:
                     reply = await layer.answer(path, body, model=adapter.name if adapter else host.name, urgent=urgent)
                 except EngineError as error:
@@ -199,7 +211,7 @@ class Court:
         raise ApiError(500, "the engine died at this request each time it was tried", code="engine_died")
 
     async def _judge_one(
-        self, host: Host, adapter: Adapter | None, judge: Judge, request: JudgmentsRequest, row: Row, urgent: bool
+        self, host: Host, adapter: str | None, judge: Judge, request: JudgmentsRequest, row: Row, urgent: bool
     ) -> Verdict:
         """Judge one sample, again where the engine died beneath it."""
         began = time.perf_counter()
@@ -219,8 +231,8 @@ class Court:
         self.metrics.tokens(host.name, verdict.usage)
         return verdict
 
-    def _runner(self, host: Host, adapter: Adapter | None, judge: Judge, request: JudgeRequest, urgent: bool) -> Runner:
-        key = (id(judge), id(host.engine), adapter and adapter.name, urgent, request.expected, request.think)
+    def _runner(self, host: Host, adapter: str | None, judge: Judge, request: JudgeRequest, urgent: bool) -> Runner:
+        key = (id(judge), id(host.engine), adapter, urgent, request.expected, request.think)
         found = self._runners.get(key)
         if found is None:
             lane = host.lane(urgent=urgent, adapter=adapter)

@@ -25,6 +25,7 @@ class Settings:
             other machines reach, none means any.
         max_body: Bytes of the body of an ordinary call.
         max_upload: Bytes of the body of a file's upload.
+        max_matrix: Bytes of the body of an assignment.
         max_samples: Samples of one call.
         max_queued: Lines of all unfinished batches together.
         rate: Calls a minute for each caller; ``None`` for no limit. A caller may make as many at once.
@@ -34,6 +35,7 @@ class Settings:
         log_samples: Whether the log may hold the text of samples.
         dashboards: The folder to which studies publish: a folder in it for each, with an ``index.html``.
         adapter_folders: Folders from which adapters may be loaded while the server runs.
+        adapter_copies: The folder with a copy of each that is loaded, which a server that is started again takes them from.
 
     Raises:
         MagistrateError: A limit or the port makes no sense.
@@ -46,6 +48,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     max_body: int = 16 * MIB
     max_upload: int = 4 * GIB
+    max_matrix: int = 128 * MIB
     max_samples: int = 1024
     max_queued: int = 20_000_000
     rate: int | None = None
@@ -55,6 +58,7 @@ class Settings:
     log_samples: bool = False
     dashboards: Path = Path("dashboards")
     adapter_folders: tuple[Path, ...] = ()
+    adapter_copies: Path = Path("loaded-adapters")
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
@@ -62,6 +66,7 @@ class Settings:
         for name in (
             "max_body",
             "max_upload",
+            "max_matrix",
             "max_samples",
             "max_queued",
             "rate",

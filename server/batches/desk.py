@@ -10,7 +10,7 @@ from server.batches.recorder import Recorder
 from server.batches.worker import Worker
 from server.court import Court
 from server.metrics import Metrics
-from server.store import Store, StoreError
+from server.store import BatchRecord, Store, StoreError
 
 ABANDONED_SECONDS = 86_400.0
 """An upload that was not finished for so long never will be."""
@@ -29,14 +29,21 @@ class Desk:
 
     def __init__(self, store: Store, court: Court, metrics: Metrics) -> None:
         self._store = store
+        self._court = court
         self._recorder = Recorder(store, metrics)
         self._worker = Worker(store, court, self._recorder)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def paused(self) -> str | None:
-        """Why nothing moves at the moment."""
+        """Why no batch moves at the moment."""
         return self._recorder.paused
+
+    def waits_because(self, batch: BatchRecord) -> str | None:
+        """Why a batch does not move at the moment; ``None`` where it does, or has ended."""
+        if batch.status != "in_progress":
+            return None
+        return self.paused or self._court.trouble_with(batch.model)
 
     def work_arrived(self) -> None:
         """Look at the queue now."""

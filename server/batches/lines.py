@@ -62,12 +62,10 @@ class BatchLine:
     fault: LineFault | None = None
 
 
-def read_lines(part: LeasedPart, model: str | None) -> Iterator[BatchLine]:
+def read_lines(part: LeasedPart) -> Iterator[BatchLine]:
     """The lines of a part that have no result yet, in order. Nothing that a line holds raises an error.
 
-    Args:
-        part: As leased.
-        model: The batch's model, which every line must name; ``None`` where no line may name one.
+    Every line must name the same model, or none must. Whatever that name stands for by now, what is asked is the batch's model.
     """
     duplicates = set(part.duplicates)
     for number, line in enumerate(part.data.split(b"\n"), start=part.first_line):
@@ -81,8 +79,8 @@ def read_lines(part: LeasedPart, model: str | None) -> Iterator[BatchLine]:
             continue
         custom_id = fields.get("custom_id") if isinstance(fields, dict) else None
         name = custom_id if isinstance(custom_id, str) and custom_id else None
-        fault = _fault(fields, number, number in duplicates, part.endpoint, model)
-        yield BatchLine(number, line_id, name, {} if fault else fields["body"], fault)
+        fault = _fault(fields, number, number in duplicates, part.endpoint, part.named)
+        yield BatchLine(number, line_id, name, {} if fault else {**fields["body"], "model": part.model}, fault)
 
 
 def is_blank(line: bytes) -> bool:

@@ -97,7 +97,7 @@ class Worker:
         while not self._draining:
             for part in await self._lease(host):
                 place = (part.batch_id, part.number)
-                for line in read_lines(part, part.model):
+                for line in read_lines(part):
                     if self._draining or place not in self._held:
                         break
                     yield self._do(host, part, line)

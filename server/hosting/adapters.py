@@ -9,18 +9,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from judges.engines.async_vllm import Adapter
 from judges.errors import EngineError, MagistrateError
 from server.hosting.openai_layer import OpenAILayer
+from server.store import AdapterRecord
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 BLOCK = 1 << 20
+NOT_YET = 0
+"""The number of an adapter that no engine has loaded so far. vLLM's begin at 1."""
+
+log = logging.getLogger("magistrate.hosting")
 
 
 class Adapters:
@@ -28,17 +34,20 @@ class Adapters:
 
     Args:
         allowed: Folders from which adapters may come.
-        copies: Where their copies are kept.
+        copies: The folder with a copy of each that was loaded.
         max_rank: The largest rank that the engine was started for.
+        kept: What was loaded when the server last ran. A copy that is gone is passed over: batches that ask for it wait.
     """
 
-    def __init__(self, allowed: tuple[Path, ...], copies: Path, max_rank: int) -> None:
+    def __init__(self, allowed: tuple[Path, ...], copies: Path, max_rank: int, kept: Iterable[AdapterRecord] = ()) -> None:
         self._allowed = [folder.resolve() for folder in allowed]
         self._copies = copies
         self._max_rank = max_rank
         self._loaded: dict[str, Adapter] = {}
         self._latest: dict[str, str] = {}
         self._lock = asyncio.Lock()
+        for record in kept:
+            self._remember(record)
 
     def __iter__(self) -> Iterator[Adapter]:
         return iter(self._loaded.values())
@@ -46,11 +55,6 @@ class Adapters:
     def find(self, name: str) -> Adapter | None:
         """An adapter by its full name, or the latest version of the one called so."""
         return self._loaded.get(self._latest.get(name, name))
-
-    @property
-    def names(self) -> list[str]:
-        """Every name that stands for an adapter, with its version and without."""
-        return [*self._latest, *self._loaded]
 
     async def load(self, name: str, path: str, layer: OpenAILayer) -> Adapter:
         """Load an adapter, or a new version of it. The same weights again are the same version.
@@ -94,6 +98,15 @@ class Adapters:
                 else:
                     self._loaded[full] = Adapter(full, number, adapter.folder, adapter.digest)
 
+    def _remember(self, record: AdapterRecord) -> None:
+        copy = self._copy_of(record.digest)
+        if not (copy / WEIGHTS).exists():
+            log.error("adapter is gone", extra={"model": record.model, "adapter": record.version})
+            return
+        self._loaded[record.version] = Adapter(record.version, NOT_YET, copy, record.digest)
+        if record.latest:
+            self._latest[record.name] = record.version
+
     def _folder(self, path: str) -> Path:
         if "\0" in path:
             raise MagistrateError("the path of an adapter may not hold a NUL")
@@ -119,7 +132,7 @@ class Adapters:
         _check_safetensors(folder / WEIGHTS)
 
     def _copy(self, folder: Path, digest: str) -> Path:
-        target = self._copies / digest[:32]
+        target = self._copy_of(digest)
         if not (target / WEIGHTS).exists():
             scratch = self._copies / f".{digest[:32]}"
             shutil.rmtree(scratch, ignore_errors=True)
@@ -128,6 +141,9 @@ class Adapters:
                 shutil.copyfile(folder / name, scratch / name)
             scratch.rename(target)
         return target
+
+    def _copy_of(self, digest: str) -> Path:
+        return self._copies / digest[:32]
 
 
 def _check_safetensors(path: Path) -> None:

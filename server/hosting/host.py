@@ -16,7 +16,7 @@ from judges.errors import EngineError, MagistrateError
 from server.errors import ApiError
 from server.hosting.adapters import Adapters
 from server.hosting.models_file import ModelSpec
-from server.hosting.openai_layer import OpenAILayer
+from server.hosting.openai_layer import SERVING_LAYER, OpenAILayer
 from server.hosting.stage import Stage
 
 State = Literal["waiting", "loading", "ready", "asleep", "restarting", "failed"]
@@ -141,16 +141,39 @@ class Host:
             await self._await_ready(urgent)
             yield self.engine
 
-    def lane(self, *, urgent: bool, adapter: Adapter | None = None) -> Engine:
-        """The engine as a caller of this kind sees it."""
+    def lane(self, *, urgent: bool, adapter: str | None = None) -> Engine:
+        """The engine as a caller of this kind sees it.
+
+        Args:
+            urgent: Whether somebody waits.
+            adapter: Full name of an adapter. It is looked up now, since every engine has numbers of its own for adapters.
+
+        Raises:
+            ApiError: It was unloaded in the meantime.
+        """
+        found = self.adapters.find(adapter) if adapter is not None else None
+        if adapter is not None and found is None:
+            raise ApiError(404, f"adapter `{adapter}` was unloaded", code="model_not_found", param="model")
         if isinstance(self.engine, AsyncVLLMEngine):
-            return self.engine.lane(priority=URGENT if urgent else BULK, adapter=adapter)
+            return self.engine.lane(priority=URGENT if urgent else BULK, adapter=found)
         return self.engine
 
     @property
     def context(self) -> int | None:
         """Length of the model's context in tokens, once it is loaded."""
         return self._engine.context if self._engine is not None and self.state in ("ready", "asleep") else None
+
+    @property
+    def why_no_openai(self) -> str:
+        """Why the model has no OpenAI endpoints, where it has none."""
+        if self.spec.engine == "vllm":
+            return f"{SERVING_LAYER} or newer is needed for that"
+        return f"it runs on engine `{self.spec.engine}`; host it on engine `vllm`"
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a batch for it would not move now; ``None`` where it would, or soon will."""
+        return f"model `{self.name}` could not be loaded: {self.reason}" if self.state == "failed" else None
 
     @property
     def available(self) -> bool:
@@ -167,7 +190,7 @@ class Host:
             raise MagistrateError(f"model `{self.name}` takes no adapters; set `adapters` for it in models.toml")
         async with self.answering(urgent=True):
             if self.openai is None:
-                raise MagistrateError("this version of vLLM keeps its serving layer elsewhere, so no adapter can be loaded")
+                raise MagistrateError(f"no adapter can be loaded: {self.why_no_openai}")
             return await self.adapters.load(name, path, self.openai)
 
     async def unload_adapter(self, name: str) -> Adapter | None:

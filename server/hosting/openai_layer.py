@@ -14,11 +14,17 @@ from judges.errors import EngineError
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
+SERVING_LAYER = "vLLM 0.29"
+"""The first that has its serving layer where it is looked for here."""
+
 MOST_CHOICES = 128
 """Of one request (``n``)."""
 
 FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 """Fields by which a client asks for a format of its own."""
+
+HIDDEN_FOLDER = "<path>"
+"""What vLLM itself writes in place of some folders, the model's among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class OpenAILayer:
             parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(arguments)
             await init_app_state(engine.client, state, parsed, await engine.client.get_supported_tasks())
         except ImportError as error:
-            raise EngineError(f"this version of vLLM keeps its serving layer elsewhere: {error}") from error
+            raise EngineError(f"{SERVING_LAYER} or newer is needed: {error}") from error
         return cls(state, answer_schema, str(engine.hosted.folder))
 
     async def answer(self, path: Path, body: Mapping[str, Any], *, model: str, urgent: bool) -> Reply:
@@ -105,7 +111,7 @@ class OpenAILayer:
         except Exception as error:
             reply = create_error_response(error)
         if isinstance(reply, ErrorResponse):
-            message = reply.error.message.replace(self._folder, model)
+            message = reply.error.message.replace(self._folder, model).replace(HIDDEN_FOLDER, model)
             return Reply(reply.error.code, _openai_error(message, reply.error.param, reply.error.code))
         if isinstance(reply, AsyncIterator):
             return Reply(200, events=reply)

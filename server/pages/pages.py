@@ -135,7 +135,7 @@ def batch(
     results = list(islice(store.results(found.id, failed=failed or None, after_line=after), LINES_SHOWN + 1))
     lines = [read_result(result) for result in results[:LINES_SHOWN]]
     context = {
-        "paused": request.app.state.desk.paused if found.status == "in_progress" else None,
+        "paused": request.app.state.desk.waits_because(found),
         "batch": found,
         "file": store.file(found.input_file_id, caller.name),
         "output_file": output_file_id(found),

@@ -127,7 +127,9 @@ class Batch(BaseModel):
     id: str = Field(description="`batch_` and 24 hexadecimal digits.")
     object: Literal["batch"] = "batch"
     endpoint: str = Field(description="What each line is a call of.")
-    model: str | None = Field(description="The model that the lines name.")
+    model: str | None = Field(
+        description="The model that judges the lines: of an adapter, the version that was the latest when the batch was created."
+    )
     errors: BatchErrors | None = Field(None, description="Why a failed batch was given up.")
     input_file_id: str
     completion_window: str = Field(description="As given; nothing expires.")
@@ -179,7 +181,7 @@ async def create(request: Request, caller: CallerNow, body: BatchRequest) -> Bat
     if file.status != "processed":
         raise ApiError(409, f"file {file.id} is still being uploaded: create the batch after that", "conflict", "input_file_id")
     court: Court = request.app.state.court
-    court.check_model(file.model)
+    model = court.check_model(file.model)
     settings: Settings = request.app.state.settings
     queued = sum((await asyncio.to_thread(store.depth)).values())
     if queued + file.lines > settings.max_queued:
@@ -188,7 +190,8 @@ async def create(request: Request, caller: CallerNow, body: BatchRequest) -> Bat
             f"{settings.max_queued:,}; create the batch again when some are done"
         )
         raise ApiError(429, message, "queue_full", headers={"Retry-After": str(QUEUE_RETRY_SECONDS)})
-    batch = await asyncio.to_thread(store.create_batch, caller.name, file, body.endpoint, body.completion_window, body.metadata)
+    made = (caller.name, file, body.endpoint, body.completion_window, body.metadata, model)
+    batch = await asyncio.to_thread(store.create_batch, *made)
     desk.work_arrived()
     return _batch_object(batch, desk)
 
@@ -315,7 +318,7 @@ def _batch_object(batch: BatchRecord, desk: Desk) -> Batch:
         input_file_id=batch.input_file_id,
         completion_window=batch.completion_window,
         status=batch.status,
-        paused=desk.paused if batch.status == "in_progress" else None,
+        paused=desk.waits_because(batch),
         output_file_id=output_file_id(batch),
         error_file_id=error_file_id(batch) if batch.failed else None,
         created_at=batch.created_at,

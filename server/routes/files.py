@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
@@ -30,7 +29,6 @@ CHUNK_BYTES = 256 * 1024
 
 LONGEST_ID = 64
 ENDED = ("completed", "cancelled", "failed")
-SIZES_REMEMBERED = 1000
 
 UPLOAD_FORM = {
     "type": "object",
@@ -145,8 +143,7 @@ async def list_files(
 async def retrieve(request: Request, caller: CallerNow, file_id: str) -> FileObject:
     """A file's name, length and state.
 
-    The length of a batch's output is counted once the batch has ended, by reading through it, which takes a few seconds for a
-    million lines. Until then it is given as 0.
+    The length of a batch's output is known once the batch has ended; until then it is given as 0.
     """
     made = MADE_ID.fullmatch(file_id)
     if made is None:
@@ -155,7 +152,7 @@ async def retrieve(request: Request, caller: CallerNow, file_id: str) -> FileObj
     ended = batch.status in ENDED
     return FileObject(
         id=file_id,
-        bytes=await _sizes(request).size(batch, failed) if ended else 0,
+        bytes=await asyncio.to_thread(_store(request).results_size, batch.id, failed=failed) if ended else 0,
         created_at=batch.created_at,
         filename=_made_name(batch, failed),
         purpose="batch_output",
@@ -264,34 +261,3 @@ def _result_chunks(store: Store, batch_id: str, failed: bool) -> Iterator[bytes]
             yield bytes(chunk)
             chunk.clear()
     yield bytes(chunk)
-
-
-class _Sizes:
-    """Lengths of what batches have made, counted one at a time, each once."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: OrderedDict[tuple[str, bool, int], int] = OrderedDict()
-        self._turn = asyncio.Lock()
-
-    async def size(self, batch: BatchRecord, failed: bool) -> int:
-        """The bytes of a batch's output file or error file."""
-        # A cancelled batch may still get results of work that was under way: with their number the length is another one.
-        key = (batch.id, failed, batch.failed if failed else batch.completed)
-        async with self._turn:
-            if key not in self._known:
-                self._known[key] = await asyncio.to_thread(self._count, batch.id, failed)
-                if len(self._known) > SIZES_REMEMBERED:
-                    self._known.popitem(last=False)
-            return self._known[key]
-
-    def _count(self, batch_id: str, failed: bool) -> int:
-        return sum(len(chunk) for chunk in _result_chunks(self._store, batch_id, failed))
-
-
-def _sizes(request: Request) -> _Sizes:
-    state: Any = request.app.state
-    if not hasattr(state, "made_sizes"):
-        state.made_sizes = _Sizes(state.store)
-    sizes: _Sizes = state.made_sizes
-    return sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
 from fastapi import APIRouter, Request
@@ -11,6 +12,7 @@ from server.court import Court
 from server.errors import ERRORS, ApiError
 from server.hosting.host import Host
 from server.safety.callers import CallerNow
+from server.store import AdapterRecord, Store
 
 router = APIRouter(tags=["models"])
 
@@ -86,23 +88,37 @@ async def get_model(name: str, request: Request, caller: CallerNow) -> Model:
 
 @router.post("/v1/adapters", responses=ERRORS)
 async def load_adapter(body: AdapterRequest, request: Request, caller: CallerNow) -> Model:
-    """Load a LoRA adapter while the server runs. The answer's `id` names this version of it for good."""
+    """Load a LoRA adapter while the server runs. The answer's `id` names this version of it for good.
+
+    It stays loaded, also when the server is started again, until it is unloaded.
+    """
     court: Court = request.app.state.court
+    store: Store = request.app.state.store
     host, of_adapter = court.find(body.model)
     if of_adapter is not None:
         raise ApiError(400, "an adapter belongs to a model, not to another adapter", param="model")
     if body.name in court.hosts:
         raise ApiError(400, f"`{body.name}` is the name of a model", param="name")
     adapter = await host.load_adapter(body.name, body.path)
+    record = AdapterRecord(host.name, adapter.name, body.name, adapter.digest, latest=True)
+    await asyncio.to_thread(store.keep_adapter, record)
     return next(model for model in _models_of(host) if model.id == adapter.name)
 
 
 @router.delete("/v1/adapters/{name}", responses=ERRORS)
 async def unload_adapter(name: str, request: Request, caller: CallerNow) -> DeletedAdapter:
-    """Unload an adapter: the latest version of that name, or the version named."""
+    """Unload an adapter: the latest version of that name, or the version named. Not while batches wait for it."""
     court: Court = request.app.state.court
+    store: Store = request.app.state.store
     for host in court.hosts.values():
-        adapter = await host.unload_adapter(name)
-        if adapter is not None:
+        adapter = host.adapters.find(name)
+        if adapter is None:
+            continue
+        lines = (await asyncio.to_thread(store.depth)).get(adapter.name, 0)
+        if lines:
+            message = f"batches have {lines:,} lines left for {adapter.name}; cancel them, or wait until they are done"
+            raise ApiError(409, message, "conflict")
+        if await host.unload_adapter(adapter.name):
+            await asyncio.to_thread(store.forget_adapter, host.name, adapter.name)
             return DeletedAdapter(id=adapter.name)
     raise ApiError(404, f"there is no adapter `{name[:80]}`", code="model_not_found")

@@ -15,7 +15,6 @@ from server.errors import ApiError, response_to
 from server.safety.logs import current_request
 from server.settings import Settings
 
-UPLOAD = ("POST", "/v1/files")
 LEAST_RATE = 1024
 """Bytes a second that a body must come at, on average, to be given more than ``body_seconds``."""
 
@@ -154,20 +153,20 @@ class BodyLimit:
 
     Args:
         app: What answers.
-        settings: The server's, for ``max_body``, ``max_upload`` and ``body_seconds``.
+        settings: The server's, for ``max_body``, what larger bodies a few routes take, and ``body_seconds``.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
         self.settings = settings
+        self.larger = {("POST", "/v1/files"): settings.max_upload, ("POST", "/v1/assignments"): settings.max_matrix}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the request answered, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        upload = (scope["method"], scope["path"]) == UPLOAD
-        limit = self.settings.max_upload if upload else self.settings.max_body
+        limit = self.larger.get((scope["method"], scope["path"]), self.settings.max_body)
         body = _Body(scope, receive, send, limit, self.settings.body_seconds)
         fault = _announced_fault(scope, limit)
         if fault is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, LargeBinary, cast, delete, func, insert, literal, select, update
 
 from server.store.database import Area
 from server.store.errors import StoreConflictError, StoreError
@@ -21,9 +21,23 @@ class Batches(Area):
     """Batches and their results."""
 
     def create_batch(
-        self, owner: str, file: FileRecord, endpoint: str, completion_window: str, metadata: Mapping[str, str] | None
+        self,
+        owner: str,
+        file: FileRecord,
+        endpoint: str,
+        completion_window: str,
+        metadata: Mapping[str, str] | None,
+        model: str | None = None,
     ) -> BatchRecord:
         """Queue every part of a file. A file without lines makes a batch that is completed at once.
+
+        Args:
+            owner: Whose.
+            file: The input.
+            endpoint: What each line is a call of.
+            completion_window: Kept and given back.
+            metadata: Kept and given back.
+            model: Which model is meant by the name that the file's lines give; by default the one called so.
 
         Raises:
             StoreConflictError: The file is still being uploaded, or is gone.
@@ -46,7 +60,7 @@ class Batches(Area):
                 "endpoint": endpoint,
                 "completion_window": completion_window,
                 "metadata": dict(metadata) if metadata is not None else None,
-                "model": found.model,
+                "model": model or found.model,
                 "status": "in_progress" if total else "completed",
                 "total": total,
                 "completed": 0,
@@ -132,6 +146,15 @@ class Batches(Area):
             for row in page:
                 yield Result(batch_id, *row)
                 after_line = row.line
+
+    def results_size(self, batch_id: str, *, failed: bool) -> int:
+        """Bytes of a batch's output file, or of its error file, as far as there is one."""
+        record = results.c.record
+        size = func.length(cast(record, LargeBinary)) if self._database.is_sqlite else func.octet_length(record)
+        wanted = select(func.coalesce(func.sum(size + 1), 0)).join(batches, batches.c.number == results.c.batch)
+        with self._database.reading() as connection:
+            wanted = wanted.where(batches.c.id == batch_id, results.c.failed.is_(failed))
+            return int(connection.execute(wanted).scalar_one())
 
     def recent_results(self, owner: str, limit: int) -> list[Result]:
         """The owner's latest results, newest first; of those recorded together, the last line first."""

@@ -26,7 +26,7 @@ from server.store.batches import leave_queue
 from server.store.database import Area, Database
 from server.store.errors import StoreError
 from server.store.records import LeasedPart, Result
-from server.store.schema import batches, file_parts, queue, results
+from server.store.schema import batches, file_parts, files, queue, results
 
 Place = tuple[str, int]
 """A part in the queue: its batch's id and its number."""
@@ -65,9 +65,13 @@ class Queue(Area):
         if None in models:
             of_model = of_model | batches.c.model.is_(None)
         fields = (batches.c.number, batches.c.id, batches.c.endpoint, batches.c.owner, batches.c.input_file_id, batches.c.model)
+        named = files.c.model.label("named")
         leased: list[LeasedPart] = []
         with self._database.writing(durable=False) as connection:
-            open_batches = select(*fields, self._database.now().label("now")).where(batches.c.status == "in_progress", of_model)
+            open_batches = select(*fields, named, self._database.now().label("now")).where(
+                batches.c.status == "in_progress", of_model
+            )
+            open_batches = open_batches.join(files, files.c.id == batches.c.input_file_id)
             for batch in connection.execute(open_batches.order_by(batches.c.number)).all():
                 if len(leased) >= parts:
                     break
@@ -176,7 +180,7 @@ class Queue(Area):
         return len(numbers)
 
     def depth(self) -> dict[str, int]:
-        """Lines without a result by the model they name, "" where they name none, in batches in progress."""
+        """Lines without a result by the model that judges them, in batches in progress."""
         left = func.sum(batches.c.total - batches.c.completed - batches.c.failed)
         wanted = select(batches.c.model, left).where(batches.c.status == "in_progress").group_by(batches.c.model)
         with self._database.reading() as connection:
@@ -202,6 +206,7 @@ def _read_parts(connection: Connection, batch: Row[Any], open_lines: dict[int, i
             part.duplicates,
             _done(connection, batch.number, part) if open_lines[part.number] < part.lines else set(),
             batch.model,
+            batch.named,
         )
         for part in connection.execute(wanted).all()
     ]

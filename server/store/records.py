@@ -45,7 +45,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A batch. ``completed`` and ``failed`` count its results, always exactly."""
+    """A batch. ``model`` judges it; ``completed`` and ``failed`` count its results, always exactly."""
 
     id: str
     owner: str
@@ -71,7 +71,7 @@ class BatchRecord:
 class LeasedPart:
     """A part of a batch's input that a worker has for itself until the lease runs out. ``done`` lines have a result already.
 
-    ``model`` is the batch's, which each line must name.
+    ``model`` is the batch's; ``named`` is what each line must call it.
     """
 
     batch_id: str
@@ -83,6 +83,7 @@ class LeasedPart:
     duplicates: list[int]
     done: set[int]
     model: str | None = None
+    named: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,25 @@ class Result:
     custom_id: str | None
     failed: bool
     record: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterRecord:
+    """A LoRA adapter that is loaded.
+
+    Attributes:
+        model: The model it belongs to.
+        version: Its full name, which stands for these weights for good.
+        name: What it was called when it was loaded.
+        digest: Of its weights.
+        latest: Whether the name alone stands for this version.
+    """
+
+    model: str
+    version: str
+    name: str
+    digest: str
+    latest: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,16 @@ api_keys = Table(
 )
 _partial_index("api_keys_name", api_keys.c.name, where=api_keys.c.revoked_at.is_(None), unique=True)
 
+adapters = Table(
+    "adapters",
+    tables,
+    Column("model", AnyText, primary_key=True),
+    Column("version", AnyText, primary_key=True),
+    Column("name", AnyText, nullable=False),
+    Column("digest", AnyText, nullable=False),
+    Column("latest", Boolean, nullable=False),
+)
+
 files = Table(
     "files",
     tables,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from server.store.adapters import LoadedAdapters
 from server.store.batches import Batches
 from server.store.database import Database
 from server.store.files import Files
@@ -12,8 +13,8 @@ from server.store.opening import Lock, bring_up_to_date, connect, read_url
 from server.store.queue import Queue
 
 
-class Store(Keys, Files, Batches, Queue):
-    """Keys, uploaded files, batches with their queue and results, in SQLite or PostgreSQL.
+class Store(Keys, LoadedAdapters, Files, Batches, Queue):
+    """Keys, adapters, uploaded files, batches with their queue and results, in SQLite or PostgreSQL.
 
     Its methods block, and may be called from any number of threads. Every one of them raises StoreUnavailableError where the
     database cannot do it now, and has then changed nothing.

@@ -55,7 +55,7 @@ def application(store: Store, settings: Settings) -> FastAPI:
     """Files and batches with a court whose models are never started, so that tests take the place of its workers."""
     app = FastAPI()
     metrics = Metrics()
-    court = Court(ModelsFile(models={"m": ModelSpec(model="magistrate-tiny")}), settings, metrics, Path("never-used"))
+    court = Court(ModelsFile(models={"m": ModelSpec(model="magistrate-tiny")}), settings, metrics)
     app.state.store, app.state.court, app.state.desk = store, court, Desk(store, court, metrics)
     protect(app, settings, metrics)
     app.include_router(files.router)
@@ -94,7 +94,7 @@ def judge(store: Store, parts: list[LeasedPart]) -> int:
     """Do what a worker does: every line whose custom_id ends in 5 is refused."""
     results = []
     for part in parts:
-        for line in read_lines(part, MODEL):
+        for line in read_lines(part):
             status = 400 if (line.custom_id or "").endswith("5") else 200
             if line.fault:
                 status, record = 400, error_line(line, line.fault.code, line.fault.message)

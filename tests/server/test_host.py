@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import signal
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from judges.catalog import open_judge
 from judges.engines.weights import EMBEDDED
@@ -26,8 +23,8 @@ from server.hosting.adapters import Adapters
 from server.hosting.host import Host
 from server.hosting.models_file import ModelSpec
 from server.hosting.stage import Stage
+from tests.server.random_adapter import TINY, write_adapter
 
-TINY = "magistrate-tiny"
 Result = TypeVar("Result")
 
 
@@ -46,27 +43,6 @@ def run() -> Iterator[Running]:
     running = Running()
     yield running
     running.runner.close()
-
-
-def write_adapter(folder: Path, seed: int, rank: int = 8) -> Path:
-    """A LoRA adapter for the embedded judge with random weights large enough to change what it says."""
-    config = json.loads((EMBEDDED / TINY / "config.json").read_text())
-    hidden, size = config["hidden_size"], config["head_dim"]
-    wide = {"q_proj": config["num_attention_heads"] * size, "v_proj": config["num_key_value_heads"] * size}
-    draw = torch.Generator().manual_seed(seed)
-    weights = {}
-    for layer in range(config["num_hidden_layers"]):
-        for name, width in wide.items():
-            place = f"base_model.model.model.layers.{layer}.self_attn.{name}"
-            weights[f"{place}.lora_A.weight"] = torch.randn(rank, hidden, generator=draw) * 0.4
-            weights[f"{place}.lora_B.weight"] = torch.randn(width, rank, generator=draw) * 0.4
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(weights, str(folder / "adapter_model.safetensors"))
-    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 16, "target_modules": list(wide), "bias": "none"}
-    (folder / "adapter_config.json").write_text(
-        json.dumps(settings | {"base_model_name_or_path": TINY, "task_type": "CAUSAL_LM"})
-    )
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +92,7 @@ def test_an_adapter_is_loaded_versioned_restored_and_unloaded(run: Running, host
 
     # A judge on an adapter has a fingerprint of its own.
     judge = open_judge("llm-eval")
-    prints = {Runner(judge, host.lane(urgent=True, adapter=adapter)).fingerprint for adapter in (None, first, second)}
+    prints = {Runner(judge, host.lane(urgent=True, adapter=adapter)).fingerprint for adapter in (None, first.name, second.name)}
     assert len(prints) == 3
 
     engine = int(

@@ -17,13 +17,15 @@ def a_line(custom_id: object = "a", **changes: object) -> dict[str, Any]:
     return {"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": {"model": "m", "samples": [1]}} | changes
 
 
-def part_of(data: bytes, *, first: int = 1, duplicates: tuple[int, ...] = (), done: tuple[int, ...] = ()) -> LeasedPart:
-    return LeasedPart("batch_1", 0, first, ENDPOINT, "local", data, list(duplicates), set(done))
+def part_of(
+    data: bytes, *, first: int = 1, duplicates: tuple[int, ...] = (), done: tuple[int, ...] = (), named: str | None = "m"
+) -> LeasedPart:
+    return LeasedPart("batch_1", 0, first, ENDPOINT, "local", data, list(duplicates), set(done), "m@1", named)
 
 
 def only(content: object, **options: Any) -> BatchLine:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    (line,) = read_lines(part_of(data, **options), "m")
+    (line,) = read_lines(part_of(data, **options))
     return line
 
 
@@ -35,7 +37,7 @@ def code(content: object, **options: Any) -> str | None:
 
 def test_a_good_line() -> None:
     line = only(a_line())
-    assert (line.number, line.custom_id, line.body, line.fault) == (1, "a", {"model": "m", "samples": [1]}, None)
+    assert (line.number, line.custom_id, line.body, line.fault) == (1, "a", {"model": "m@1", "samples": [1]}, None)
 
 
 @pytest.mark.parametrize(
@@ -85,21 +87,21 @@ def test_a_bad_line_keeps_its_name_where_it_has_one() -> None:
 
 def test_lines_without_a_model_go_together() -> None:
     line = json.dumps(a_line(body={"samples": []})).encode()
-    assert next(read_lines(part_of(line), None)).fault is None
+    assert next(read_lines(part_of(line, named=None))).body == {"samples": [], "model": "m@1"}
     assert code(a_line(body={"model": None})) == "mismatched_model"
 
 
 def test_numbers_count_blank_lines_and_ends_of_either_kind() -> None:
     good = json.dumps(a_line()).encode()
     data = b"\n \t\r\n" + good + b"\r\n\n" + good + b"\n" + good
-    lines = list(read_lines(part_of(data, first=10, duplicates=(14,)), "m"))
+    lines = list(read_lines(part_of(data, first=10, duplicates=(14,))))
     assert [line.number for line in lines] == [12, 14, 15]
     assert [line.fault and line.fault.code for line in lines] == [None, "duplicate_custom_id", None]
 
 
 def test_lines_with_a_result_are_passed_over() -> None:
     data = b"\n".join(json.dumps(a_line(str(number))).encode() for number in range(1, 6))
-    assert [line.number for line in read_lines(part_of(data, done=(1, 4)), "m")] == [2, 3, 5]
+    assert [line.number for line in read_lines(part_of(data, done=(1, 4)))] == [2, 3, 5]
 
 
 def test_a_byte_order_mark_is_passed_over_before_the_first_line_only() -> None:

@@ -166,8 +166,8 @@ def test_a_refusal_does_not_tell_where_the_model_lies(client: OpenAI) -> None:
     picture: Any = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}]
     with pytest.raises(openai.BadRequestError) as told:
         client.chat.completions.create(model=TINY, messages=picture)
-    assert told.value.message.endswith("is not a multimodal model")
-    assert "/" not in told.value.message.replace("<path>", "")
+    assert f"{TINY} is not a multimodal model" in told.value.message
+    assert "/" not in told.value.message
 
 
 def test_an_endpoint_that_is_not_here_is_told(client: OpenAI) -> None:

@@ -68,7 +68,7 @@ def test_parts_are_leased_oldest_batch_first_with_all_that_a_worker_needs(store:
     first, second = create(store), create(store, owner="bob")
     leased = store.lease("w", ["tiny", "other"], parts=4, seconds=60)
     assert places(leased) == [(first.id, 0), (first.id, 1), (first.id, 2), (second.id, 0)]
-    assert leased[1] == LeasedPart(first.id, 1, 5, "/v1/judgments", "ann", b"1\n" * SIZE, [6], set(), "tiny")
+    assert leased[1] == LeasedPart(first.id, 1, 5, "/v1/judgments", "ann", b"1\n" * SIZE, [6], set(), "tiny", "tiny")
     assert leased[3].owner == "bob"
     assert places(store.lease("v", ["tiny"], parts=9, seconds=60)) == [(second.id, 1), (second.id, 2)]
     assert store.lease("v", ["tiny"], parts=9, seconds=60) == []
