@@ -136,7 +136,9 @@ class Calls:
                 response = await self._http.send(request(), stream=stream)
             except httpx.TransportError as error:
                 fault = self.lost(error)
-                hope = again_if_lost or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                nobody_there = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                self._reached |= not nobody_there
+                hope = again_if_lost or nobody_there
             else:
                 self._reached = True
                 if response.is_success:
