@@ -24,8 +24,9 @@ demo: setup
 demo-server: setup
 	@.venv/bin/python scripts/demo_server.py
 
+# Two at a time: most of a test's time is the start of an engine, which takes one core. A file's tests stay together.
 test: setup
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n 2 --dist loadfile
 
 stress: setup
 	.venv/bin/python -m pytest -m stress

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 import httpx
+import hypothesis
 import pytest
 
 from judges.engines.endpoint import EndpointEngine
@@ -24,6 +25,10 @@ from judges.engines.weights import EMBEDDED
 from tests.server.running import RunningServer
 
 TINY = "magistrate-tiny"
+
+# How long an example takes says more of what else the machine does than of the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 SERVER_START_SECONDS = 300
 

@@ -29,6 +29,7 @@ from judges.verdict import Verdict
 
 TINY = "magistrate-tiny"
 FOLDER = weights.EMBEDDED / TINY
+READER = {"worker_extension_cls": "tests.judges.engines.weight_reader.WeightReader"}
 SAMPLES = Path(__file__).parents[3] / "magistrate" / "sample" / "dialogues.jsonl"
 STORED_AS = {"8bit": "torch.int8", "4bit": "torch.uint8"}
 SHARE = {"8bit": 0.72, "4bit": 0.57}
@@ -114,12 +115,15 @@ def test_transformers_judges_with_quantised_weights(loop: asyncio.Runner, quanti
 
 def test_vllm_judges_with_quantised_weights(loop: asyncio.Runner, quantization: str, exact: dict[str, Verdict]) -> None:
     # In a process of its own: what ends an engine in this one would end the session's too.
-    engine = AsyncVLLMEngine(TINY, quantization=quantization, dtype="bfloat16", max_num_seqs=16)
+    engine = AsyncVLLMEngine(TINY, quantization=quantization, dtype="bfloat16", max_num_seqs=16, options=READER)
     assert engine.identity.options["quantization"] == quantization
     assert engine.identity.weights == weights.digest(FOLDER), "a copy is the same model on every machine"
     loop.run(engine.start())
     try:
-        assert engine.client.vllm_config.model_config.quantization == "bitsandbytes"
+        (dtypes,) = loop.run(engine.client.collective_rpc("weight_dtypes"))
+        linear = [dtype for name, dtype in dtypes.items() if "_proj.weight" in name]
+        assert set(linear) == {STORED_AS[quantization]}, dtypes
+        assert {dtype for name, dtype in dtypes.items() if "_proj" not in name} == {"torch.bfloat16"}
         assert_close(judge_samples(loop, engine), exact)
     finally:
         loop.run(engine.close())
