@@ -24,6 +24,7 @@ WANTED = [
     "bitsandbytes",
     "fastapi-offline",
     "psycopg[binary]",
+    "rouge-score",
     "sqlalchemy",
 ]
 

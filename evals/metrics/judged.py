@@ -1,0 +1,141 @@
+"""A judge's score as a metric."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals.metrics.metric import Measured, Pair, one_answer
+from judges.bench import OwnBench, judge_into
+from judges.catalog import JUDGES, RUBRIC, open_judge
+from judges.engines.engine import Engine, Usage
+from judges.errors import MagistrateError
+from judges.judge import Judge
+from judges.located import SUFFIXES
+from judges.runner import Question, prepare
+from judges.sources import Row
+from judges.verdict import Fingerprint, Verdict
+from judges.verdict_file import VerdictFile
+
+TRUTH, PREDICTION = "truth", "prediction"
+
+
+class Judged:
+    """One score of a judge. A pair on which there is no score says why: that of its verdict, or that the score does not apply.
+
+    The judge sees what ``fields`` names and nothing else of a row, since a field that happens to have the right name can change
+    what is judged: LLM-Eval takes a row with ``dialogue`` for a whole dialogue.
+
+    Args:
+        engine: What the judge is asked of.
+        judge: A judge's name, or a rubric file.
+        fields: Field that the judge reads to ``truth``, ``prediction`` or a field of the row.
+        score: Which of its scores. A judge that has one needs no word of it.
+        options: Of the judge, as JSON.
+        think: Tokens that a model which thinks first may think for.
+
+    Attributes:
+        usage: Tokens taken so far.
+
+    Raises:
+        MagistrateError: There is no such judge, option or score, the score is no number, or no field holds the prediction.
+    """
+
+    name = "judge"
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        judge: str = "",
+        fields: Mapping[str, str] | None = None,
+        score: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        think: int = 0,
+    ) -> None:
+        self.engine = engine
+        self.judge = _open(judge, options or {})
+        self.fields = _checked_fields(fields)
+        self.score, self.scale = _score_of(self.judge, score)
+        if isinstance(think, bool) or not isinstance(think, int) or think < 0:
+            raise MagistrateError(f"option `think` of metric `judge` must be a number of tokens, not {think!r}")
+        self.think = think
+        self.title = f"{self.judge.name}: {self.score}"
+        self.usage = Usage()
+
+    def identity(self) -> Mapping[str, Any]:
+        fingerprint = Fingerprint.of(self.judge, self.engine.identity, expected=False, think=self.think)
+        return {"metric": self.name, "score": self.score, "fields": dict(self.fields), "judge": fingerprint.fields()}
+
+    async def measure(self, pairs: Sequence[Pair], keep: Path | None = None) -> list[Measured]:
+        with tempfile.TemporaryDirectory() as scratch:
+            place = keep or Path(scratch) / "verdicts.jsonl"
+            bench = OwnBench(self.judge, self.engine, think=self.think)
+            fingerprint = await bench.fingerprint()
+            with VerdictFile(place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}"), fingerprint) as file:
+                await judge_into(file, self._questions(pairs), bench)
+                file.finish()
+                verdicts = list(file.verdicts())
+        for verdict in verdicts:
+            self.usage += verdict.usage
+        return [self._read(verdict) for verdict in verdicts]
+
+    def _questions(self, pairs: Sequence[Pair]) -> Iterator[Question]:
+        for pair in pairs:
+            try:
+                row = Row(pair.id, pair.id, {name: _held(pair, holder) for name, holder in self.fields.items()})
+            except MagistrateError as error:
+                row = Row(pair.id, pair.id, None, f"{pair.id}: {error}")
+            yield prepare(row, self.judge)
+
+    def _read(self, verdict: Verdict) -> Measured:
+        if verdict.scores is None:
+            return Measured(None, verdict.reason or "the judge gave no score")
+        value = verdict.scores[self.score]
+        if not isinstance(value, int | float):
+            return Measured(
+                None, f"`{self.score}` does not apply" if value is None else f"`{self.score}` is {value!r}, no number"
+            )
+        return Measured(float(value), note="; ".join(verdict.notes) or None)
+
+
+def _open(name: str, options: Mapping[str, Any]) -> Judge:
+    if not isinstance(name, str) or not name:
+        raise MagistrateError(f"metric `judge` needs the option `judge`: one of {', '.join(JUDGES)}, or a rubric file")
+    if not isinstance(options, Mapping):
+        raise MagistrateError(f"option `options` of metric `judge` must hold the judge's options by their names, not {options!r}")
+    known = name in JUDGES or Path(name).suffix.lower() in SUFFIXES
+    return open_judge(name, **(JUDGES.get(name, RUBRIC).values(name, options) if known else {}))
+
+
+def _checked_fields(fields: Mapping[str, str] | None) -> Mapping[str, str]:
+    wanted = 'which field the judge reads holds what, such as {context = "dialogue", response = "prediction"}'
+    if not isinstance(fields, Mapping) or not all(isinstance(part, str) for pair in fields.items() for part in pair):
+        raise MagistrateError(f"metric `judge` needs the option `fields`: {wanted}")
+    if PREDICTION not in fields.values():
+        raise MagistrateError(f"option `fields` of metric `judge` never names `prediction`; it says {wanted}")
+    return fields
+
+
+def _score_of(judge: Judge, score: object) -> tuple[str, tuple[float, float]]:
+    """The score, and its least and greatest value."""
+    numbers = {number.metric: number.legal for number in judge.numeric_scores}
+    if not numbers:
+        raise MagistrateError(f"judge `{judge.name}` gives no score that is a number, so it is no metric")
+    if score is None and len(numbers) == 1:
+        score = next(iter(numbers))
+    if not isinstance(score, str) or score not in numbers:
+        raise MagistrateError(f"metric `judge` needs the option `score`: one of {', '.join(numbers)}")
+    return score, (float(min(numbers[score])), float(max(numbers[score])))
+
+
+def _held(pair: Pair, holder: str) -> Any:
+    if holder == TRUTH:
+        return pair.truth
+    if holder == PREDICTION:
+        return one_answer(pair)
+    if holder not in pair.fields:
+        raise MagistrateError(f"the row has no field `{holder}`")
+    return pair.fields[holder]

@@ -1,0 +1,200 @@
+"""What a metric is, and the metrics by name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from judges.engines.engine import Engine
+from judges.errors import MagistrateError
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An answer beside the right one.
+
+    Attributes:
+        id: The instance's.
+        fields: The row as it stands in the data file.
+        truth: The right answer.
+        prediction: What the model answered; several answers to the same are a list.
+    """
+
+    id: str
+    fields: Mapping[str, Any]
+    truth: str
+    prediction: str | list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a metric says of a pair: its value, or why there is none. Exactly one of the two is set.
+
+    Attributes:
+        value: On the metric's scale.
+        reason: Why the pair could not be measured.
+        note: What a reader of the value should know, such as that an answer names no choice.
+
+    Raises:
+        ValueError: Both are set or neither, or the value is not finite.
+    """
+
+    value: float | None
+    reason: str | None = None
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) == (self.reason is None):
+            raise ValueError("a pair is measured, or says why not")
+        if self.value is not None and not math.isfinite(self.value):
+            raise ValueError(f"{self.value} is no value of a metric")
+
+
+class Metric(Protocol):
+    """Measures answers against the right ones. Higher is always better."""
+
+    @property
+    def name(self) -> str:
+        """As users call it."""
+
+    @property
+    def title(self) -> str:
+        """As a page calls it."""
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The least and the greatest value."""
+
+    def identity(self) -> Mapping[str, Any]:
+        """Everything that the values depend on besides the pairs, as JSON: options and versions of libraries."""
+
+    async def measure(self, pairs: Sequence[Pair], keep: Path | None = None) -> list[Measured]:
+        """Measure pairs, in their order. One that cannot be measured says why; the others are measured all the same.
+
+        Args:
+            pairs: With distinct ids.
+            keep: A file for what is costly to measure, so that a stopped run goes on with it.
+
+        Raises:
+            MagistrateError: Nothing can be measured here.
+        """
+
+
+def measured(pair: Pair, measure: Callable[[Pair], Measured]) -> Measured:
+    """Measure one pair, whatever it holds.
+
+    Args:
+        pair: What to measure.
+        measure: How. Whatever it raises becomes the reason why there is no value.
+    """
+    try:
+        return measure(pair)
+    except MagistrateError as error:
+        return Measured(None, str(error))
+    except Exception as error:
+        return Measured(None, f"cannot be measured: {type(error).__name__}: {error}")
+
+
+def one_answer(pair: Pair) -> str:
+    """The prediction of a pair that has one.
+
+    Raises:
+        MagistrateError: It has several.
+    """
+    if isinstance(pair.prediction, str):
+        return pair.prediction
+    if len(pair.prediction) != 1:
+        raise MagistrateError(f"there are {len(pair.prediction)} answers, and this metric measures one")
+    return pair.prediction[0]
+
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is measured, the names of options, and how the metric is made of its name, its options and perhaps an engine."""
+
+    says: str
+    options: tuple[str, ...]
+    make: Callable[[str, Options, Engine | None], Metric]
+
+
+# The libraries behind a metric are loaded when it is opened: some take seconds.
+
+
+def _rouge(name: str, options: Options, _: Engine | None) -> Metric:
+    from evals.metrics.overlap import Rouge
+
+    return Rouge(name, **options)
+
+
+def _accuracy(_: str, options: Options, __: Engine | None) -> Metric:
+    from evals.metrics.exact import Accuracy
+
+    return Accuracy(**options)
+
+
+def _exact(_: str, options: Options, __: Engine | None) -> Metric:
+    from evals.metrics.exact import Exact
+
+    return Exact(**options)
+
+
+def _pass_at_k(_: str, options: Options, __: Engine | None) -> Metric:
+    from evals.metrics.programs import PassAtK
+
+    return PassAtK(**options)
+
+
+def _judge(_: str, options: Options, engine: Engine | None) -> Metric:
+    from evals.metrics.judged import Judged
+
+    if engine is None:
+        raise MagistrateError("metric `judge` asks a model, and none is given")
+    return Judged(engine, **options)
+
+
+_ENTRIES: Mapping[str, _Entry] = {
+    "rouge-1": _Entry("words in common, F-measure", ("stemmer",), _rouge),
+    "rouge-2": _Entry("pairs of words in common, F-measure", ("stemmer",), _rouge),
+    "rouge-l": _Entry("longest sequence of words in common, F-measure", ("stemmer",), _rouge),
+    "accuracy": _Entry("whether the right one of several choices is named", ("choices",), _accuracy),
+    "exact": _Entry("whether the answer is the right one, letter for letter", ("ignore_case",), _exact),
+    "pass@k": _Entry("whether programs pass their tests; pass@1 is k=1", ("k", "seconds"), _pass_at_k),
+    "judge": _Entry("a score of a judge", ("judge", "options", "score", "fields", "think"), _judge),
+}
+
+METRICS: Mapping[str, str] = {name: entry.says for name, entry in _ENTRIES.items()}
+"""Name to what is measured. ``pass@1`` and the like stand for ``pass@k`` with that k."""
+
+PASS_AT = re.compile(r"pass@([1-9]\d{0,3})")
+
+
+def open_metric(name: str, options: Options | None = None, *, engine: Engine | None = None) -> Metric:
+    """A metric by name.
+
+    Args:
+        name: One of ``METRICS``, or ``pass@`` and a number.
+        options: Of the metric; its class says which.
+        engine: What a judge is asked of. It is left open, and must be started before pairs are measured.
+
+    Raises:
+        MagistrateError: There is no such metric or option, an option is wrong, or the metric needs an engine.
+    """
+    given = dict(options or {})
+    if found := PASS_AT.fullmatch(name):
+        if "k" in given:
+            raise MagistrateError(f"the metric `{name}` says its k already; leave out the option `k`")
+        name, given["k"] = "pass@k", int(found[1])
+    if name not in _ENTRIES:
+        raise MagistrateError(f"there is no metric `{name}`; there are {', '.join(_ENTRIES)}")
+    entry = _ENTRIES[name]
+    for key in given:
+        if key not in entry.options:
+            raise MagistrateError(f"metric `{name}` has no option `{key}`; it has: {', '.join(entry.options)}")
+    return entry.make(name, given, engine)

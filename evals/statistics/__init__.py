@@ -1,0 +1,1 @@
+"""What figures say and how sure they are: bootstrap intervals, rank correlation, calibration."""
