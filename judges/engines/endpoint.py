@@ -128,12 +128,14 @@ class EndpointEngine(Engine):
         body: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
-            "temperature": 0,
+            "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             **self._dialect.constraint(request.pattern, request.schema),
         }
         if request.alternatives and self.gives_alternatives:
             body |= {"logprobs": True, "top_logprobs": min(request.alternatives, self.max_alternatives)}
+        if request.seed is not None:
+            body |= {"seed": request.seed}
         if request.stop:
             body |= {"stop": [request.stop]}
         if request.answer_start:

@@ -16,7 +16,7 @@ CONSTRAINTS = ("outlines", "xgrammar", "guidance")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model. Decoding is greedy.
+    """One question to a model. Decoding is greedy, unless a temperature is given: judges give none.
 
     Attributes:
         messages: The conversation so far.
@@ -27,6 +27,8 @@ class Request:
             follows it.
         alternatives: How many of the likeliest tokens to report at each position.
         stop: Text that ends the answer and is no part of it; empty for none.
+        temperature: Of the sampling; 0 takes the likeliest token each time.
+        seed: Of the sampling.
     """
 
     messages: tuple[Message, ...]
@@ -36,6 +38,8 @@ class Request:
     answer_start: str = ""
     alternatives: int = 0
     stop: str = ""
+    temperature: float = 0.0
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,13 +121,19 @@ class TransformersEngine(LocalEngine):
         processors = [recorder]
         if request.pattern is not None:
             processors.insert(0, self._processor(request.pattern))
-        with torch.inference_mode():
+        sampled = {"do_sample": True, "temperature": request.temperature, "top_k": 0, "top_p": 1.0}
+        with torch.inference_mode(), torch.random.fork_rng(enabled=request.temperature > 0):
+            if request.temperature > 0 and request.seed is not None:
+                torch.manual_seed(request.seed)
             written = self._model.generate(
                 input_ids=ids.to(self._model.device),
                 attention_mask=mask.to(self._model.device),
                 # The checkpoint's own settings, a repetition penalty for example, have no say in greedy decoding.
                 generation_config=GenerationConfig(
-                    max_new_tokens=request.max_tokens, do_sample=False, eos_token_id=self._stop_ids(), pad_token_id=pad
+                    max_new_tokens=request.max_tokens,
+                    eos_token_id=self._stop_ids(),
+                    pad_token_id=pad,
+                    **(sampled if request.temperature > 0 else {"do_sample": False}),
                 ),
                 logits_processor=processors,
                 **({"stop_strings": request.stop, "tokenizer": self.chat.tokenizer} if request.stop else {}),
@@ -172,8 +178,8 @@ class TransformersEngine(LocalEngine):
         return sorted({*ids, self.chat.tokenizer.eos_token_id} - {None})
 
 
-def _kind(request: Request) -> tuple[str | None, int, int, str]:
-    return request.pattern, request.max_tokens, request.alternatives, request.stop
+def _kind(request: Request) -> tuple[object, ...]:
+    return request.pattern, request.max_tokens, request.alternatives, request.stop, request.temperature, request.seed
 
 
 class _Recorder:

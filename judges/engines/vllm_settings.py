@@ -170,12 +170,13 @@ class HostedModel:
 
 
 def sampling(request: Request) -> Any:
-    """The request as vLLM's ``SamplingParams``: greedy, under its pattern."""
+    """The request as vLLM's ``SamplingParams``, under its pattern."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
     return SamplingParams(
-        temperature=0.0,
+        temperature=request.temperature,
+        seed=request.seed,
         max_tokens=request.max_tokens,
         logprobs=request.alternatives or None,
         stop=request.stop or None,

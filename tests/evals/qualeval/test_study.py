@@ -1,0 +1,175 @@
+"""A study from end to end, on real data and a real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from evals.metrics.metric import open_metric
+from evals.qualeval import Options, Study, run_study
+from evals.qualeval.attributes import given
+from evals.tasks import Dataset, Task, read_dataset, read_predictions
+from judges.engines.engine import Engine
+from judges.errors import MagistrateError
+
+DATA = Path(__file__).parents[4] / "shared" / "data" / "dialogsum" / "dialogsum.dev.jsonl"
+COUNT = 12
+DOMAINS = ["Work", 'Say "hi" 👋 </script>', "x" * 500]
+SUBTASKS = ["Name the speakers", "Find the topic"]
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    if not DATA.exists():
+        pytest.skip("the DialogSum data is not here")
+    return read_dataset(Task.load("dialogsum"), DATA, COUNT)
+
+
+def say(folder: Path, dataset: Dataset, name: str, leave_out: int = 0) -> Path:
+    """Answers of a model that repeats how the conversation begins."""
+    rows = [{"id": one.id, "prediction": one.input.splitlines()[0]} for one in dataset.instances[leave_out:]]
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def study_of(dataset: Dataset, folder: Path, **options: Any) -> Study:
+    predictions = [
+        read_predictions(name, say(folder, dataset, name, left), dataset) for name, left in (("first", 0), ("second", 2))
+    ]
+    lists = {"domain": given("domain", DOMAINS), "subtask": given("subtask", SUBTASKS)}
+    task = Task.load("dialogsum")
+    return Study(
+        task=task,
+        dataset=dataset,
+        predictions=predictions,
+        metric=open_metric(task.metric, {}),
+        attributes=lists,  # type: ignore[arg-type]
+        options=Options(rounds=200, **options),
+    )
+
+
+def test_a_study_leaves_what_it_says_and_asks_for_nothing_twice(
+    loop: asyncio.Runner, vllm_engine: Engine, dataset: Dataset, tmp_path: Path
+) -> None:
+    folder = tmp_path / "report"
+    study = study_of(dataset, tmp_path)
+    report = loop.run(run_study(study, folder, vllm_engine))
+    asked = report["made"]["asked"]
+    assert asked == {
+        "rate domain of input": {"now": COUNT, "before": 0},
+        "rate subtask of truth": {"now": COUNT, "before": 0},
+        "rate subtask of first": {"now": COUNT, "before": 0},
+        "rate subtask of second": {"now": COUNT - 2, "before": 0},
+        "insights": {"now": 4, "before": 0},
+    }
+    assert json.loads((folder / "report.json").read_text()) == report
+    assert report["counts"]["faults"] == [
+        {"what": "prediction missing", "count": 2, "ids": ["dev_0", "dev_1"], "model": "second"}
+    ]
+
+    # Figures in the report are those of the tables beside it.
+    values = pyarrow.parquet.read_table(folder / "values.parquet").to_pydict()
+    overall = {model["name"]: model["overall"] for model in report["models"]}
+    assert overall["first"]["value"] == pytest.approx(np.mean(values["first"]), abs=1e-4)
+    assert values["second"][:2] == [None, None]
+    chosen = pyarrow.parquet.read_table(folder / "assignments.parquet").to_pydict()
+    assert all(len(set(row)) == 2 and set(row) <= set(DOMAINS) for row in chosen["domain"])
+    for attribute in report["kinds"]["domain"]["attributes"]:
+        has = [number for number, row in enumerate(chosen["domain"]) if attribute["name"] in row]
+        assert attribute["instances"] == len(has)
+        if has:
+            mean = np.mean([values["first"][number] for number in has])
+            assert attribute["proficiency"]["first"]["value"] == pytest.approx(mean, abs=1e-4)
+    assert report["kinds"]["domain"]["assignment"]["optimal"]
+    affinities = pyarrow.parquet.read_table(folder / "affinities.parquet").to_pandas()
+    assert len(affinities) == COUNT * len(DOMAINS) + (3 * COUNT - 2) * len(SUBTASKS)
+    assert set(affinities["score"]) <= {1, 2, 3, 4, 5}
+    assert affinities["expected"].between(1, 5).all()
+    truth, first = (
+        affinities[(affinities["of"] == of) & (affinities["attribute"] == SUBTASKS[0])].set_index("id")["score"]
+        for of in ("truth", "first")
+    )
+    distance = float(((truth - first).abs() > 1).mean())
+    found = report["kinds"]["subtask"]["attributes"][0]["calibration"]["first"]
+    assert (found["distance"], found["instances"]) == (pytest.approx(distance, abs=1e-4), COUNT)
+
+    again = loop.run(run_study(study, folder, vllm_engine))
+    assert all(counts["now"] == 0 for counts in again["made"]["asked"].values())
+    assert {key: value for key, value in again.items() if key != "made"} == {
+        key: value for key, value in report.items() if key != "made"
+    }
+
+    # Another list asks anew, and the first one's verdicts are still there for it.
+    edited = study_of(dataset, tmp_path)
+    edited.attributes["domain"].attributes.pop()
+    other = loop.run(run_study(edited, folder, vllm_engine))
+    assert other["made"]["asked"]["rate domain of input"] == {"now": COUNT, "before": 0}
+    assert other["made"]["asked"]["rate subtask of truth"] == {"now": 0, "before": COUNT}
+    back = loop.run(run_study(study, folder, vllm_engine))
+    assert back["made"]["asked"]["rate domain of input"] == {"now": 0, "before": COUNT}
+
+
+def test_attributes_are_discovered_merged_and_accounted_for(
+    loop: asyncio.Runner, vllm_engine: Engine, dataset: Dataset, tmp_path: Path
+) -> None:
+    study = Study(
+        task=Task.load("dialogsum"),
+        dataset=Dataset(dataset.instances[:10], []),
+        predictions=[],
+        metric=open_metric("exact", {}),
+        options=Options(most=3, examples=2, rounds=50),
+    )
+    report = loop.run(run_study(study, tmp_path, vllm_engine))
+    for kind in ("domain", "subtask"):
+        found = report["kinds"][kind]
+        assert found["discovery"]["prompts"] == {"named something": 5}
+        assert 2 <= len(found["attributes"]) <= 3
+        left = found["discovery"]["turns"][-1]["left"] if found["discovery"]["turns"] else len(found["attributes"])
+        assert left == len(found["attributes"])
+        dropped = sum(one["mentions"] for one in found["discovery"]["dropped"])
+        named = json.loads((tmp_path / "attributes.json").read_text())[kind]["attributes"]
+        verdicts = [json.loads(line) for file in (tmp_path / "verdicts").glob(f"discover_{kind}*.jsonl") for line in file.open()]
+        assert sum(len(one["detail"]["attributes"]) for one in verdicts) == dropped + sum(one["mentions"] for one in named)
+    assert (report["models"], report["samples"], report["insights"]) == ([], [], [])
+
+
+def test_one_instance_is_a_data_set_too(loop: asyncio.Runner, vllm_engine: Engine, dataset: Dataset, tmp_path: Path) -> None:
+    one = Dataset(dataset.instances[2:3], [])
+    study = Study(
+        task=Task.load("dialogsum"),
+        dataset=one,
+        predictions=[read_predictions("m", say(tmp_path, one, "m"), one)],
+        metric=open_metric("rouge-l", {}),
+        attributes={"domain": given("domain", DOMAINS), "subtask": given("subtask", SUBTASKS)},
+        options=Options(rounds=50),
+    )
+    report = loop.run(run_study(study, tmp_path / "report", vllm_engine))
+    assert report["models"][0]["overall"]["instances"] == 1
+    assert report["models"][0]["overall"]["low"] is None
+
+
+def test_fewer_attributes_than_an_instance_is_given_is_one_sentence(
+    loop: asyncio.Runner, vllm_engine: Engine, dataset: Dataset, tmp_path: Path
+) -> None:
+    study = Study(
+        task=Task.load("dialogsum"),
+        dataset=dataset,
+        predictions=[],
+        metric=open_metric("exact", {}),
+        attributes={"domain": given("domain", ["Work"]), "subtask": given("subtask", SUBTASKS)},
+    )
+    with pytest.raises(MagistrateError, match=r"1 domain.* 2"):
+        loop.run(run_study(study, tmp_path, vllm_engine))
+
+
+def test_models_need_names_of_their_own(dataset: Dataset, tmp_path: Path) -> None:
+    one = read_predictions("m", say(tmp_path, dataset, "m"), dataset)
+    with pytest.raises(MagistrateError, match="two models are called `m`"):
+        Study(task=Task.load("dialogsum"), dataset=dataset, predictions=[one, one], metric=open_metric("exact", {}))
