@@ -1,0 +1,134 @@
+"""What a report says first: what was measured, what to fix, and what is missing from the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evals.dashboard.rows import ENOUGH, Report, kinds, models, named, proficiency_rows
+from evals.dashboard.words import PLURAL, SINGULAR, counted, digits, interval, label, line, listed, number, percent
+from evals.statistics.bootstrap import LEVEL
+from judges.qualeval import Kind
+
+MOST_WEAK = 5
+"""Weak attributes that are told of, for each model and kind."""
+
+MOST_IN_ALL = 12
+"""Weak attributes of a kind that are told of, unless there are many models: each has two."""
+
+MOST_NAMED = 3
+"""Models that a sentence names; more are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weak:
+    """An attribute that a model does clearly worse in than overall.
+
+    Attributes:
+        kind: Domain or sub-task.
+        model: The model's number.
+        name: The attribute's name.
+        words: What is wrong with it, as a sentence.
+        gap: How far below the model's mean it is.
+    """
+
+    kind: Kind
+    model: int
+    name: str
+    words: str
+    gap: float
+
+
+def lead(report: Report) -> str:
+    """What was measured, of what, as a sentence."""
+    instances = counted(report["counts"]["instances"], "instance")
+    found = [counted(len(report["kinds"][kind]["attributes"]), SINGULAR[kind], PLURAL[kind]) for kind in kinds(report)]
+    names = [label(name) for name in models(report)]
+    if not names:
+        verb = "consists" if report["counts"]["instances"] == 1 else "consist"
+        return f"What {instances} {verb} of: {listed(found)}. No model’s answers were studied."
+    who = listed(names) if len(names) <= MOST_NAMED else f"{len(names)} models"
+    verb = "does" if len(names) == 1 else "do"
+    return f"How well {who} {verb} on {instances}, by {report['metric']['title']}, over {listed(found)}."
+
+
+def weak_attributes(report: Report) -> list[Weak]:
+    """For each model and kind the attributes furthest below the model's mean, among those that have instances enough and whose
+    interval ends below it. The furthest first.
+    """
+    places = digits(report["metric"]["scale"])
+    most = min(MOST_WEAK, max(2, MOST_IN_ALL // max(1, len(report["models"]))))
+    found: list[Weak] = []
+    taken: dict[tuple[Kind, int], int] = {}
+    for row in sorted(proficiency_rows(report), key=lambda row: _gap(report, row), reverse=True):
+        mean = report["models"][row["model"]]["overall"]["value"]
+        if row["few"] or mean is None or row["high"] is None or row["high"] >= mean:
+            continue
+        key = (row["kind"], row["model"])
+        taken[key] = taken.get(key, 0) + 1
+        if taken[key] > most:
+            continue
+        attribute = report["kinds"][row["kind"]]["attributes"][row["attribute"]]
+        gap = mean - row["value"]
+        who = label(report["models"][row["model"]]["name"])
+        words = (
+            f"{who} reaches {number(row['value'], places)}, {number(gap, places)} below its mean of "
+            f"{number(mean, places)} ({LEVEL:.0%} interval {interval(row['low'], row['high'], places)}), over "
+            f"{counted(row['instances'], 'instance')}. Its prior is {percent(attribute['prior'])}."
+        )
+        found.append(Weak(row["kind"], row["model"], line(attribute["name"]), words, gap))
+    return found
+
+
+def unsure(report: Report) -> dict[Kind, list[str]]:
+    """The attributes that are below a model's mean with too few instances to say so, by kind."""
+    found: dict[Kind, list[str]] = {kind: [] for kind in kinds(report)}
+    for row, told in zip(rows := proficiency_rows(report), named(report, rows), strict=True):
+        if row["few"] and row["instances"] and _gap(report, row) > 0:
+            words = f"{label(told['attribute'])} ({label(told['model'])}, {counted(row['instances'], 'instance')})"
+            found[row["kind"]].append(words)
+    return {kind: names for kind, names in found.items() if names}
+
+
+def faults(report: Report) -> list[str]:
+    """What is missing from the figures, a sentence each."""
+    told = []
+    for fault in report["counts"].get("faults", []):
+        ids, more = [line(one) for one in fault["ids"]], fault["count"] - len(fault["ids"])
+        rest = f" and {more:,} more" if ids and more > 0 else ""
+        which = f": {', '.join(ids)}{rest}" if ids else ""
+        whose = line(fault["model"]) if fault.get("model") else "the data"
+        told.append(f"{whose}: {line(fault['what'])} ({counted(fault['count'], 'row')}{which})")
+    told += [
+        f"{_rated(one['of'])}: no affinities, because {line(one['reason'])} ({counted(one['count'], 'row')})"
+        for one in report["counts"].get("unscored", [])
+    ]
+    return told
+
+
+def faithfulness_rows(report: Report) -> list[tuple[str, str, str]]:
+    """Each way to assign domains, with its total variation and its accuracy."""
+    ways: Mapping[str, str] = {
+        "assigned": "As this study assigns them",
+        "highest": "By highest affinity alone",
+        "random": "By judges that score at random",
+    }
+    found: Mapping[str, Any] = report.get("faithfulness") or {}
+    return [
+        (ways.get(way, line(way)), number(one.get("total_variation")), percent(one.get("accuracy"))) for way, one in found.items()
+    ]
+
+
+def enough_words() -> str:
+    """What is taken for enough instances."""
+    return f"at least {ENOUGH} instances"
+
+
+def _gap(report: Report, row: Mapping[str, Any]) -> float:
+    mean = report["models"][row["model"]]["overall"]["value"]
+    return float("-inf") if mean is None or row["value"] is None else float(mean - row["value"])
+
+
+def _rated(of: str) -> str:
+    return {"input": "the inputs", "truth": "the ground truth"}.get(of, line(of))

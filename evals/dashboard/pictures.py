@@ -1,0 +1,94 @@
+"""The charts as PNG, drawn without a browser."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+
+import vl_convert
+
+from evals.dashboard import theme
+from evals.dashboard.charts import Chart, Spec, charts, without_legends
+from evals.dashboard.rows import MOST, Report, Row, first, kinds, models, named, overall_rows
+from evals.dashboard.words import PLURAL, counted, label
+from judges.qualeval import Kind
+
+WIDTH = 560
+"""Of what is drawn beside the attributes' names, in pixels before they are doubled."""
+
+SCALE = 2.0
+
+TITLES = {"priors": "Priors of", "proficiency": "Proficiency by", "calibration": "Skill calibration by"}
+
+
+def pictures(report: Report, sets: Mapping[str, list[Row]]) -> Iterator[tuple[str, bytes]]:
+    """Draw the main charts.
+
+    Args:
+        report: As ``report.json`` has it.
+        sets: Its rows, as ``charts.row_sets`` makes them.
+
+    Yields:
+        Each picture's name, with the ending, and its bytes. Charts that the report has no figures for are left out.
+    """
+    found = charts(report, sets)
+    for kind in kinds(report):
+        for name in ("priors", "proficiency"):
+            of_kind = [row for row in sets[name] if row["kind"] == kind]
+            if name in found and of_kind:
+                yield f"{name}-{kind}.png", _drawn(report, name, kind, [found[name]], of_kind)
+    if "distance" in found:
+        yield (
+            "calibration.png",
+            _drawn(report, "calibration", "subtask", [found["distance"], found["correlation"]], sets["calibration"]),
+        )
+
+
+def picture_names() -> list[str]:
+    """The names of all pictures that a report may have."""
+    return ["calibration.png", *(f"{name}-{kind}.png" for name in ("priors", "proficiency") for kind in PLURAL)]
+
+
+def _drawn(report: Report, name: str, kind: Kind, parts: list[Chart], rows: list[Row]) -> bytes:
+    shown = first(rows)
+    total = len({row["attribute"] for row in rows})
+    cut = f"; the first {MOST} of {total}" if total > MOST else ""
+    dashes = "; dashed: a model's mean over everything" if name == "proficiency" else ""
+    numbers = list(range(len(models(report))))
+    plain = [part.spec if len(numbers) > 1 else without_legends(part.spec) for part in parts]
+    specs = [part.sized(spec, min(total, MOST), len(numbers)) for part, spec in zip(parts, plain, strict=True)]
+    whole: Spec = {**specs[0], "width": WIDTH}
+    if len(parts) > 1:
+        for spec, width in zip(specs, (WIDTH * 3 // 5, WIDTH * 2 // 5), strict=True):
+            spec["width"] = width
+            spec.pop("$schema")
+            spec.pop("autosize")
+        # The names stand beside the first part.
+        bare = {"axis": {"labels": False, "minExtent": 0, "maxExtent": 0}}
+        specs[1] = copy.deepcopy(specs[1])
+        specs[1]["encoding"]["y"] |= bare
+        whole = {
+            "$schema": parts[0].spec["$schema"],
+            "hconcat": [{key: part for key, part in spec.items() if key != "config"} for spec in specs],
+            "spacing": 48,
+        }
+    look = theme.config(theme.LIGHT, font=theme.PICTURE_FONT) | theme.model_range(numbers, theme.LIGHT) | specs[0]["config"]
+    whole |= {
+        "title": {
+            "text": f"{TITLES[name]} {PLURAL[kind]}",
+            "subtitle": f"{label(report['title'])}, {counted(report['counts']['instances'], 'instance')}{dashes}{cut}",
+        },
+        "datasets": {name: _coloured(report, rows) for name, rows in (("rows", shown), ("means", overall_rows(report)))},
+        "background": theme.LIGHT["paper"],
+        "padding": 24,
+        "config": look,
+    }
+    return vl_convert.vegalite_to_png(whole, scale=SCALE, allowed_base_urls=[])
+
+
+def _coloured(report: Report, rows: list[Row]) -> list[Row]:
+    """Rows as charts show them: with names, and the model's colour where they are of one."""
+    return [
+        {**told, "colour": theme.model_colour(row["model"], theme.LIGHT)} if "model" in row else told
+        for row, told in zip(rows, named(report, rows), strict=True)
+    ]

@@ -1,0 +1,85 @@
+"""How the page and the text word things: numbers, kinds, and names of anyone's that may hold anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from judges.qualeval import Kind
+
+SINGULAR: dict[Kind, str] = {"domain": "domain", "subtask": "sub-task"}
+PLURAL: dict[Kind, str] = {"domain": "domains", "subtask": "sub-tasks"}
+
+NONE = "–"
+"""Where there is no figure."""
+
+LONGEST_LABEL = 80
+
+# What does not show, or makes other text show in another order than it stands in.
+_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LINE_END = re.compile("\r\n?|[\u2028\u2029]")
+
+
+def plain(value: object) -> object:
+    """A text with a sign for each character that would hide or reorder something; anything else, and markup, as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", _LINE_END.sub("\n", value))
+
+
+def line(text: str) -> str:
+    """A text on one line."""
+    return " ".join(str(plain(text)).split())
+
+
+def label(text: str) -> str:
+    """A name as charts have room for it."""
+    name = line(text)
+    return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 2].rstrip()} …"
+
+
+def digits(scale: Sequence[float]) -> int:
+    """Decimals that a metric of this scale is shown with."""
+    span = scale[1] - scale[0]
+    return 3 if span <= 1 else 2 if span <= 10 else 1
+
+
+def number(value: float | None, decimals: int = 3) -> str:
+    """A figure, or the sign that there is none. A negative one has a minus, not a hyphen."""
+    return NONE if value is None else f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def count(value: float | None) -> str:
+    """A whole number with separators between its thousands."""
+    return number(value, 0)
+
+
+def percent(share: float | None) -> str:
+    """A share of one, in percent."""
+    return NONE if share is None else f"{share:.1%}"
+
+
+def interval(low: float | None, high: float | None, decimals: int = 3) -> str:
+    """An interval, from its lower to its upper end."""
+    return NONE if low is None or high is None else f"{number(low, decimals)} to {number(high, decimals)}"
+
+
+def counted(amount: int, one: str, more: str | None = None) -> str:
+    """A count and what it counts: 1 instance, 2 instances."""
+    return f"{amount:,} {one if amount == 1 else more or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def duration(seconds: float) -> str:
+    """How long something took."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
