@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,47 +15,26 @@ from rich.text import Text
 
 from judges import catalog
 from judges.engines import ENGINES, open_engine
-from judges.engines.engine import CONSTRAINTS, Engine
+from judges.engines.engine import CONSTRAINTS
 from judges.errors import MagistrateError
 from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
-
-if TYPE_CHECKING:
-    from magistrate.scoring import Outcome
+from magistrate.flags import BaseUrl, Debug, Dtype, Window
+from magistrate.studies import generate, qualeval
+from magistrate.terminal import and_close, clear_errors, pairs
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 judges = typer.Typer(invoke_without_command=True)
 keys = typer.Typer(invoke_without_command=True)
 app.add_typer(judges, name="judges")
 app.add_typer(keys, name="keys")
+app.add_typer(qualeval, name="qualeval")
+app.command()(generate)
 
-INTERRUPTED = 130
 DATABASE_HERE = "sqlite:///magistrate.db"
 DATABASE = typer.Option(help="Where files, batches and keys are kept: sqlite:///FILE or postgresql://USER@HOST/NAME.")
 SAMPLE = Path(__file__).parent / "sample" / "dialogues.jsonl"
 """Dialogues that come with Magistrate, to try it on."""
-
-
-@contextmanager
-def _clear_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterator[None]:
-    """One sentence for what a user can mend, or for what is left after Ctrl-C; a traceback only on request."""
-    try:
-        yield
-    except MagistrateError as error:
-        if debug:
-            raise
-        print(f"magistrate: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        print(f"magistrate: stopped; {stopped}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
-    except typer.Exit:
-        raise
-    except Exception as error:
-        if debug:
-            raise
-        print(f"magistrate: unexpected {type(error).__name__}: {error} (`--debug` shows where)", file=sys.stderr)
-        raise typer.Exit(1) from None
 
 
 @app.callback()
@@ -77,7 +54,7 @@ def score(
         str | None, typer.Option(metavar="URL", help="Have a running `magistrate serve` judge; nothing is loaded here.")
     ] = None,
     engine: Annotated[str | None, typer.Option(help=f"What runs the model: {', '.join(ENGINES)}. The first by default.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="API of a running server, for `--engine endpoint`.")] = None,
+    base_url: BaseUrl = None,
     option: Annotated[
         list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
     ] = None,
@@ -96,14 +73,14 @@ def score(
     constraint: Annotated[
         str | None, typer.Option(help=f"Constraint backend: {', '.join(CONSTRAINTS)}. The first by default.")
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Number format, e.g. bfloat16; the checkpoint's by default.")] = None,
+    dtype: Dtype = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the model on the hub.")] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens; the model's by default.", min=1)] = None,
-    window: Annotated[int | None, typer.Option(help="How many answers are written at once.", min=1)] = None,
+    window: Window = None,
     limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a row that cannot be judged.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away an earlier output.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Judge every sample of a file. The same command again goes on where it was."""
     from judges.bench import OwnBench
@@ -112,7 +89,7 @@ def score(
     from magistrate.report import print_outcome
     from magistrate.scoring import Scoring, score_file
 
-    with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+    with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
         if server is not None:
             remote.refuse_settings(
                 engine=engine,
@@ -124,10 +101,10 @@ def score(
                 window=window,
             )
         name = judge or (remote.usual_judge(server, model) if server is not None else catalog.usual_judge(model))
-        options = _pairs(option, "-O", "name=value")
+        options = pairs(option, "-O", "name=value")
         own_options = _llm_eval_options(name, metric, scale, reference)
         court = catalog.open_judge(name, options, **own_options)
-        columns = _pairs(column, "--field", "field=column")
+        columns = pairs(column, "--field", "field=column")
         if not source.exists():
             raise MagistrateError(f"{source}: there is no such file")
         if output.exists() and output.samefile(source):
@@ -158,7 +135,7 @@ def score(
         )
         bench = OwnBench(court, host, expected=expected, think=think)
         run = score_file(source, output, bench, **how)
-        print_outcome(Console(), asyncio.run(_and_close(run, host)), output)
+        print_outcome(Console(), asyncio.run(and_close(run, host)), output)
 
 
 @app.command()
@@ -171,15 +148,15 @@ def jury(
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away earlier verdicts, the members' too.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Have several judges hear every sample, combine their verdicts, and say how far they agree."""
     from magistrate.jury import hear
     from magistrate.quiet import own_console
     from magistrate.report import print_jury
 
-    with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
-        columns = _pairs(column, "--field", "field=column")
+    with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+        columns = pairs(column, "--field", "field=column")
         heard = hear(
             source, output, members, console=own_console(), columns=columns, overwrite=overwrite, limit=limit, debug=debug
         )
@@ -210,7 +187,7 @@ def assign(
     """Give every row of a file its best k attributes, each attribute about as often as its prior says. Proven optimal."""
     from magistrate.assigning import assign_file
 
-    with _clear_errors(debug=debug, stopped="nothing is written"):
+    with clear_errors(debug=debug, stopped="nothing is written"):
         assign_file(
             source,
             output,
@@ -243,7 +220,7 @@ def list_judges(context: typer.Context) -> None:
 @judges.command()
 def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric: .toml, .yaml or .yml.")]) -> None:
     """Say what is wrong with a rubric, with line numbers."""
-    with _clear_errors(debug=False):
+    with clear_errors(debug=False):
         problems = check_rubric(rubric)
         for problem in problems:
             place = "" if problem.line is None else f" line {problem.line}"
@@ -270,7 +247,7 @@ def doctor(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.
     """Check this machine: Python, PyTorch, vLLM, memory, which models fit, and a judgement of one sample."""
     from magistrate.doctor import examine
 
-    with _clear_errors(debug=debug):
+    with clear_errors(debug=debug):
         if not examine(Console()):
             raise typer.Exit(1)
 
@@ -295,7 +272,7 @@ def serve(
     from magistrate import serving
     from server.settings import Settings
 
-    with _clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+    with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
         settings = Settings(
             host=host,
             port=port,
@@ -316,7 +293,7 @@ def list_keys(context: typer.Context, database: Annotated[str, DATABASE] = DATAB
     from magistrate import serving
 
     if context.invoked_subcommand is None:
-        with _clear_errors(debug=False):
+        with clear_errors(debug=False):
             serving.list_keys(database, Console())
 
 
@@ -327,7 +304,7 @@ def add_key(
     """Make a key and print it. It is shown this once."""
     from magistrate import serving
 
-    with _clear_errors(debug=False):
+    with clear_errors(debug=False):
         print(serving.add_key(database, name))
 
 
@@ -336,27 +313,8 @@ def revoke_key(name: Annotated[str, typer.Argument(help="Whose.")], database: An
     """Let a key open nothing any more; a running server notices within seconds."""
     from magistrate import serving
 
-    with _clear_errors(debug=False):
+    with clear_errors(debug=False):
         serving.revoke_key(database, name)
-
-
-async def _and_close(run: Coroutine[Any, Any, Outcome], engine: Engine) -> Outcome:
-    try:
-        return await run
-    finally:
-        await engine.close()
-
-
-def _pairs(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals):
-            raise MagistrateError(f"`{flag} {text}` must be of the form {form}")
-        if name.strip() in pairs:
-            raise MagistrateError(f"`{flag} {name.strip()}=...` is given twice")
-        pairs[name.strip()] = value.strip()
-    return pairs
 
 
 def _llm_eval_options(judge: str, metric: list[str] | None, scale: str | None, reference: bool | None) -> dict[str, object]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Required, TypedDict
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from judges.bench import Audience, Bench, Tally, judge_into
+from judges.bench import Bench, Tally, judge_into
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.runner import Question, prepare
 from judges.sources import count_rows, read_rows, renamed
 from judges.summary import Summary
 from judges.verdict_file import VerdictFile
-from magistrate.quiet import quiet
+from magistrate.terminal import Watching
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ async def score_file(
         MagistrateError: Something that the user can mend. What is judged is kept.
     """
     total = count_rows(source)
-    audience = _Watching(console, total if limit is None or total is None else min(total, limit), debug=debug)
+    audience = Watching(console, total if limit is None or total is None else min(total, limit), debug=debug)
     questions = _questions(source, bench.judge, columns or {}, strict=strict, limit=limit)
     with audience.loading():
         fingerprint = await bench.fingerprint()
@@ -88,33 +86,6 @@ async def score_file(
         return Outcome(Summary.of(file.verdicts()), tally, leftover)
 
 
-class _Watching(Audience):
-    """Shows on a console how a run comes along.
-
-    Args:
-        console: Where.
-        total: Samples of the input, where that is known.
-        debug: Whether to let libraries print.
-    """
-
-    def __init__(self, console: Console, total: int | None, *, debug: bool) -> None:
-        self._console = console
-        self._debug = debug
-        self._progress = _progress(console)
-        self._task = self._progress.add_task("judging", total=total, unscored=0)
-
-    @contextmanager
-    def loading(self) -> Iterator[None]:
-        with self._console.status("loading the judge"), quiet(enabled=not self._debug):
-            yield
-
-    def judging(self) -> Progress:
-        return self._progress
-
-    def told(self, tally: Tally) -> None:
-        self._progress.update(self._task, completed=tally.judged + tally.kept, unscored=tally.unscored)
-
-
 def _questions(source: Path, judge: Judge, columns: Mapping[str, str], *, strict: bool, limit: int | None) -> Iterator[Question]:
     for number, row in enumerate(read_rows(source)):
         if number == limit:
@@ -123,15 +94,3 @@ def _questions(source: Path, judge: Judge, columns: Mapping[str, str], *, strict
         if strict and question.problem is not None:
             raise MagistrateError(f"{question.problem} (without `--strict` the row becomes an unscored verdict)")
         yield question
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[unscored]} unscored"),
-        TimeRemainingColumn(),
-        console=console,
-        refresh_per_second=4,
-    )

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from importlib import metadata
 
 from fastapi import FastAPI
-from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
 
 from server.batches.desk import Desk
@@ -15,6 +14,7 @@ from server.court import Court
 from server.hosting.models_file import ModelsFile
 from server.metrics import Metrics
 from server.pages.pages import add_pages
+from server.pages.published import Published
 from server.routes import assignments, batches, completions, files, judges, judgments, models, operations
 from server.safety.callers import KeysFirst
 from server.safety.protection import protect
@@ -68,7 +68,7 @@ def create_app(settings: Settings, hosted: ModelsFile, store: Store) -> FastAPI:
     for routes in (judgments, judges, models, files, batches, completions, assignments, operations):
         app.include_router(routes.router)
     add_pages(app)
-    published = StaticFiles(directory=settings.dashboards, html=True, check_dir=False)
+    published = Published(directory=settings.dashboards, html=True, check_dir=False)
     app.mount("/dashboards", KeysFirst(published, prefix="/dashboards"))
     protect(app, settings, metrics)
     return app

@@ -1,0 +1,112 @@
+"""The commands of the studies, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate
+
+SAMPLE = Path(__file__).parents[2] / "magistrate" / "sample"
+COUNT = 16
+ATTRIBUTES = {"domain": ["Billing", "Delivery", "Returns", "Account", "Product"], "subtask": ["Name the wish", "Name the object"]}
+
+
+def arguments(folder: Path, report: Path, *more: str) -> list[str]:
+    lists = folder / "attributes.json"
+    lists.write_text(json.dumps(ATTRIBUTES))
+    return [
+        *("qualeval", "run", "--config", str(SAMPLE / "helpdesk.toml"), "--data", str(SAMPLE / "helpdesk.jsonl")),
+        *("--predictions", f"first-sentence={SAMPLE / 'helpdesk.answers.jsonl'}"),
+        *("--attributes", str(lists), "--model", "magistrate-tiny", "--limit", str(COUNT), "-o", str(report), *more),
+    ]
+
+
+def kept(report: Path) -> list[str]:
+    """The verdicts on disk, by stage and id."""
+    files = sorted((report / "verdicts").glob("*.jsonl"))
+    return [f"{file.name} {json.loads(line)['id']}" for file in files for line in file.read_text().split("\n")[:-1]]
+
+
+def killed(folder: Path, report: Path, verdicts: int) -> None:
+    """Start a study and end it, as a power failure would, once so many verdicts more are there."""
+    wanted = len(kept(report)) + verdicts if report.exists() else verdicts
+    process = subprocess.Popen(
+        [COMMAND, *arguments(folder, report)], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 300
+    while time.monotonic() < end and process.poll() is None:
+        if report.exists() and len(kept(report)) >= wanted:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def whole(folder: Path, report: Path) -> dict[str, Any]:
+    done = magistrate(*arguments(folder, report))
+    assert done.returncode == 0, done.stderr
+    assert "report:" in done.stdout
+    found: dict[str, Any] = json.loads((report / "report.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.stress)])
+def test_a_killed_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, kills: int) -> None:
+    moments = random.Random(kills)
+    report = tmp_path / "report"
+    before: set[str] = set()
+    for _ in range(kills):
+        killed(tmp_path, report, moments.randint(1, max(2, 2 * 3 * COUNT // (kills + 1))))
+        there = kept(report)
+        assert len(there) == len(set(there)), "no verdict is there twice"
+        assert before <= set(there), "and none was lost"
+        before = set(there)
+    made = whole(tmp_path, report)
+    asked = made["made"]["asked"]
+    needed = {"rate domain of input", "rate subtask of truth", "rate subtask of first-sentence"}
+    assert {stage: sum(counts.values()) for stage, counts in asked.items()} == dict.fromkeys(needed, COUNT) | {"insights": 2}
+    assert sum(counts["before"] for counts in asked.values()) == len(before)
+    assert len(kept(report)) == 3 * COUNT + 2
+    if kills == 1:
+        assert {file.name for file in report.iterdir()} >= {
+            *("index.html", "report.md", "report.json", "attributes.json", "priors-domain.png"),
+            *("affinities.parquet", "assignments.parquet", "values.parquet", "samples.json", "insights.json"),
+        }
+        assert set(made["faithfulness"]) == {"assigned", "highest", "random"}
+        again = whole(tmp_path, report)
+        assert all(counts["now"] == 0 for counts in again["made"]["asked"].values())
+        assert {**again, "made": None} == {**made, "made": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (["--task", "dialogsum"], "either `--task NAME` or `--config FILE`"),
+        (["--slack", "much"], "neither a number nor `auto`"),
+        (["--scores", "best"], "neither `greedy` nor `expected`"),
+        (["--metric", "bleu"], "bleu"),
+        (["--prediction-field", "answer"], "no field `answer`"),
+        (["--most", "1"], "cannot be given 2 of 1"),
+        (["--engine", "tpu"], "no engine `tpu`"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(tmp_path: Path, change: list[str], told: str) -> None:
+    assert_one_sentence(magistrate(*arguments(tmp_path, tmp_path / "report", *change)), told)
+
+
+def test_a_model_answers_a_task_and_keeps_to_the_limit(tmp_path: Path) -> None:
+    output = tmp_path / "said.jsonl"
+    command = ["generate", "--config", str(SAMPLE / "helpdesk.toml"), "--data", str(SAMPLE / "helpdesk.jsonl"), "--limit", "6"]
+    done = magistrate(*command, "--model", "magistrate-tiny", "--max-tokens", "8", "-o", str(output))
+    assert done.returncode == 0, done.stderr
+    assert "6 answered now" in done.stdout
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["id"] for row in rows] == [f"help-{number:02d}" for number in range(1, 7)]
