@@ -78,7 +78,7 @@ def run(
         measured = open_metric(metric or found.metric, found.metric_options if metric is None else {}, engine=host)
         study = Study(task=found, dataset=dataset, predictions=answers, metric=measured, attributes=given, options=options)
         console = own_console()
-        making = run_study(study, output, host, lambda stage: Watching(console, what=stage, debug=debug))
+        making = run_study(study, output, host, lambda stage, count: Watching(console, count, what=stage, debug=debug))
         report = asyncio.run(and_close(making, host))
         written = write(report, output)
         Console().print(f"report: {written[0]}", markup=False, highlight=False)

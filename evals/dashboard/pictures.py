@@ -18,6 +18,9 @@ WIDTH = 560
 
 SCALE = 2.0
 
+TOP_LEVEL = ("$schema", "autosize", "config")
+"""What only a whole specification may say, not a part of one."""
+
 TITLES = {"priors": "Priors of", "proficiency": "Proficiency by", "calibration": "Skill calibration by"}
 
 
@@ -55,25 +58,13 @@ def _drawn(report: Report, name: str, kind: Kind, parts: list[Chart], rows: list
     cut = f"; the first {MOST} of {total}" if total > MOST else ""
     dashes = "; dashed: a model's mean over everything" if name == "proficiency" else ""
     numbers = list(range(len(models(report))))
-    plain = [part.spec if len(numbers) > 1 else without_legends(part.spec) for part in parts]
-    specs = [part.sized(spec, min(total, MOST), len(numbers)) for part, spec in zip(parts, plain, strict=True)]
-    whole: Spec = {**specs[0], "width": WIDTH}
-    if len(parts) > 1:
-        for spec, width in zip(specs, (WIDTH * 3 // 5, WIDTH * 2 // 5), strict=True):
-            spec["width"] = width
-            spec.pop("$schema")
-            spec.pop("autosize")
-        # The names stand beside the first part.
-        bare = {"axis": {"labels": False, "minExtent": 0, "maxExtent": 0}}
-        specs[1] = copy.deepcopy(specs[1])
-        specs[1]["encoding"]["y"] |= bare
-        whole = {
-            "$schema": parts[0].spec["$schema"],
-            "hconcat": [{key: part for key, part in spec.items() if key != "config"} for spec in specs],
-            "spacing": 48,
-        }
+    specs = [part.sized(part.spec, min(total, MOST), len(numbers)) for part in parts]
     look = theme.config(theme.LIGHT, font=theme.PICTURE_FONT) | theme.model_range(numbers, theme.LIGHT) | specs[0]["config"]
-    whole |= {
+    if len(numbers) < 2:
+        specs = [without_legends(spec) for spec in specs]
+    whole = {
+        **_beside([{key: part for key, part in spec.items() if key not in TOP_LEVEL} for spec in specs]),
+        "$schema": parts[0].spec["$schema"],
         "title": {
             "text": f"{TITLES[name]} {PLURAL[kind]}",
             "subtitle": f"{label(report['title'])}, {counted(report['counts']['instances'], 'instance')}{dashes}{cut}",
@@ -84,6 +75,16 @@ def _drawn(report: Report, name: str, kind: Kind, parts: list[Chart], rows: list
         "config": look,
     }
     return vl_convert.vegalite_to_png(whole, scale=SCALE, allowed_base_urls=[])
+
+
+def _beside(specs: list[Spec]) -> Spec:
+    """One chart, or two beside each other, of which the second goes by the names of the first."""
+    if len(specs) == 1:
+        return {**specs[0], "width": WIDTH}
+    wide, slim = copy.deepcopy(specs)
+    wide["width"], slim["width"] = WIDTH * 3 // 5, WIDTH * 2 // 5
+    slim["encoding"]["y"]["axis"] = {"labels": False, "minExtent": 0, "maxExtent": 0}
+    return {"hconcat": [wide, slim], "spacing": 48}
 
 
 def _coloured(report: Report, rows: list[Row]) -> list[Row]:

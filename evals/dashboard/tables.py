@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evals.dashboard.rows import ENOUGH, Report, Row, kinds, models, named
-from evals.dashboard.words import PLURAL, count, digits, interval, label, line, number, percent
+from evals.dashboard.rows import ENOUGH, Report, Row, kinds, named
+from evals.dashboard.words import NONE, PLURAL, count, digits, interval, line, number, percent
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 
@@ -85,7 +85,7 @@ def _proficiency(report: Report, rows: list[Row]) -> Table:
 def _calibration(report: Report, rows: list[Row]) -> Table:
     made = []
     for row, told in zip(rows, named(report, rows), strict=True):
-        apart = "–" if row["low"] is None or row["high"] is None else f"{percent(row['low'])} to {percent(row['high'])}"
+        apart = NONE if row["low"] is None or row["high"] is None else f"{percent(row['low'])} to {percent(row['high'])}"
         cells = (percent(row["distance"]), apart, number(row["correlation"], 2), _instances(row))
         made.append(TableRow((told["attribute"], told["model"], *cells), None, row["model"]))
     headings = ("Sub-task", "Model", "Distance", _INTERVAL, "Rank correlation", "Instances")
@@ -97,8 +97,8 @@ def _shares(report: Report, rows: list[Row]) -> Table:
     for row in rows:
         found.setdefault((row["kind"], row["attribute"], row["of"]), []).append(row)
     made = []
-    for (kind, _, of), scores in found.items():
-        told = named(report, scores[:1])[0]
+    names = named(report, (scores[0] for scores in found.values()))
+    for told, ((kind, _, of), scores) in zip(names, found.items(), strict=True):
         cells = tuple(percent(row["share"]) for row in scores)
         made.append(TableRow((told["attribute"], of.partition("|")[2], *cells), kind, scores[0]["model"]))
     return Table("Share of instances by affinity, from 1 to 5", ("Attribute", "Of", "1", "2", "3", "4", "5"), made, 2)
@@ -132,8 +132,3 @@ def _few(rows: list[Row]) -> str | None:
 def heading_of(kind: Kind) -> str:
     """A kind as a heading."""
     return PLURAL[kind].capitalize()
-
-
-def model_labels(report: Report) -> list[str]:
-    """The models' names, as short as charts have them."""
-    return [label(name) for name in models(report)]

@@ -13,7 +13,7 @@ from evals.dashboard.words import PLURAL, SINGULAR, digits, interval, line, list
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 
-_MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&!$]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|(?<=^\d)[.)]")
+_MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&!$]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|(?:(?<=^\d)|(?<=^\d\d))[.)](?=\s)")
 
 
 def markdown(report: Report, sets: Mapping[str, list[Row]], pictures: Collection[str]) -> str:

@@ -71,10 +71,11 @@ async def rate(
         MagistrateError: The judge cannot go on.
     """
     of = predictions.model if predictions else "input" if output == "none" else "truth"
+    count = len(predictions.answers) if predictions else len(instances)
     stage = f"rate {found.kind} of {of}"
     judge = Affinity(found.names, kind=found.kind, output=output)
     numbers = {instance.id: number for number, instance in enumerate(instances)}
-    verdicts = await folder.judged(stage, judge, _rows(instances, output, predictions), expected=True)
+    verdicts = await folder.judged(stage, judge, _rows(instances, output, predictions), count, expected=True)
     shape = (len(instances), len(found.attributes))
     scores, expected = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
     unscored: dict[str, int] = {}

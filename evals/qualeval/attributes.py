@@ -135,7 +135,8 @@ async def discover(folder: StudyFolder, task: Task, instances: Sequence[Instance
     prompts: Counter[str] = Counter()
     named: list[str] = []
     judge = Discovery(kind=kind, task=task.words, most=options.most)
-    for verdict in await folder.judged(f"discover {kind}", judge, _shown(instances, options)):
+    count = math.ceil(len(instances) / options.examples)
+    for verdict in await folder.judged(f"discover {kind}", judge, _shown(instances, options), count):
         attributes = (verdict.detail or {}).get("attributes", [])
         named += [shortened(name) for name in attributes]
         prompts["named something" if attributes else verdict.reason or "named nothing"] += 1
@@ -211,7 +212,7 @@ async def _shrunk(
     ]
     turn = len(found.turns) + 1
     kept: list[Attribute] = []
-    verdicts = await folder.judged(f"shrink {kind} {turn}", judge, rows)
+    verdicts = await folder.judged(f"shrink {kind} {turn}", judge, rows, count)
     for part, verdict in zip(parts, verdicts, strict=True):
         if verdict.detail is None:
             # Left to chance this would lose a whole part; the names that came up most often stand in for a choice.

@@ -92,7 +92,9 @@ async def sum_up(folder: StudyFolder, instruction: str, tables: Sequence[Tables]
             figures["distances"] = _rounded(table.distances)
         rows.append(Row(str(number), f"the {table.kind}s of {table.model}", {"task_instruction": instruction, **figures}))
     made = []
-    for table, verdict in zip(tables, await folder.judged("insights", Insight(most=options.insights), rows), strict=True):
+    for table, verdict in zip(
+        tables, await folder.judged("insights", Insight(most=options.insights), rows, len(rows)), strict=True
+    ):
         said = (verdict.detail or {}).get("insights", [])
         made.append(Insights(table.model, table.kind, [check(text, table) for text in said], None if said else verdict.reason))
     return made

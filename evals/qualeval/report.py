@@ -60,7 +60,11 @@ def report(
         "kinds": {one.kind: _kind(one, parts) for one in parts.kinds},
         "samples": [asdict(sample) for sample in parts.samples],
         "insights": [_insights(one) for one in parts.insights],
-        "faithfulness": parts.faithfulness and {name: asdict(one) for name, one in parts.faithfulness.items()},
+        "faithfulness": parts.faithfulness
+        and {
+            name: {"total_variation": _figure(one.total_variation), "accuracy": _figure(one.accuracy)}
+            for name, one in parts.faithfulness.items()
+        },
     }
 
 

@@ -63,7 +63,7 @@ class Study:
 
 
 async def run_study(
-    study: Study, folder: Path, engine: Engine, audience: Callable[[str], Audience] = lambda stage: Audience()
+    study: Study, folder: Path, engine: Engine, audience: Callable[[str, int], Audience] = lambda stage, count: Audience()
 ) -> dict[str, Any]:
     """Make a study, or go on with one that was stopped.
 
@@ -71,7 +71,7 @@ async def run_study(
         study: What is studied.
         folder: Where it leaves what it found. ``docs/qualeval.md`` describes each file.
         engine: Who judges; closing it is left to the caller.
-        audience: Makes, of a stage's name, who is told how it comes along.
+        audience: Makes, of a stage's name and the number of its samples, who is told how it comes along.
 
     Returns:
         The report, as ``report.json`` has it.

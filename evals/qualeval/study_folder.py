@@ -33,7 +33,7 @@ class StudyFolder:
     Args:
         folder: Made if need be.
         engine: Who is asked.
-        audience: Makes, of a stage's name, who is told how it comes along.
+        audience: Makes, of a stage's name and the number of its samples, who is told how it comes along.
 
     Attributes:
         seconds: What each stage took, this time.
@@ -42,7 +42,7 @@ class StudyFolder:
         asked: How many samples each such stage judged this time, and how many it had.
     """
 
-    def __init__(self, folder: Path, engine: Engine, audience: Callable[[str], Audience]) -> None:
+    def __init__(self, folder: Path, engine: Engine, audience: Callable[[str, int], Audience]) -> None:
         self.path = folder
         self.engine = engine
         self.seconds: dict[str, float] = {}
@@ -62,13 +62,16 @@ class StudyFolder:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
-    async def judged(self, name: str, judge: Judge, rows: Iterable[Row], *, expected: bool = False) -> Iterator[Verdict]:
+    async def judged(
+        self, name: str, judge: Judge, rows: Iterable[Row], count: int, *, expected: bool = False
+    ) -> Iterator[Verdict]:
         """Put rows to a judge, those that no earlier run has.
 
         Args:
             name: Of the stage, for its file and whoever watches.
             judge: What to ask.
             rows: With distinct ids.
+            count: How many there are.
             expected: Whether to work out expected scores too.
 
         Returns:
@@ -82,7 +85,7 @@ class StudyFolder:
         self.fingerprints[name] = {"digest": fingerprint.digest, **fingerprint.fields()}
         path = self.path / "verdicts" / f"{_safe(name)}-{fingerprint.digest[:DIGITS]}.jsonl"
         with VerdictFile(path, fingerprint) as file:
-            tally = await judge_into(file, (prepare(row, judge) for row in rows), bench, self._audience(name))
+            tally = await judge_into(file, (prepare(row, judge) for row in rows), bench, self._audience(name, count))
             file.finish()
         self.asked[name] = {"now": tally.judged, "before": tally.kept}
         self._paths[name] = path

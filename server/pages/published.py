@@ -10,8 +10,8 @@ PUBLISHED_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src 'self' data:; frame-ancestors 'none'"
 )
-"""What browsers let a published page do: run what stands in it, and nothing else. It is no page of the server's to them, so it can
-neither call the API with a visitor's key nor send anything anywhere."""
+"""What browsers let a published page do: run what stands in it, and nothing else. It is no page of the server's to them, so it
+can neither call the API with a visitor's key nor send anything anywhere."""
 
 
 class Published(StaticFiles):

@@ -43,12 +43,13 @@ function showChosen() {
 // Charts.
 
 const sets = Object.fromEntries(
-  Object.entries(study.sets).map(([name, of]) => [name, Object.entries(of).flatMap(([kind, columns]) => rowsFrom(kind, columns))]),
+  Object.entries(study.sets).map(([name, of]) => [name, Object.entries(of).flatMap(([kind, held]) => rowsFrom(kind, held))]),
 );
 
 function rowsFrom(kind, columns) {
   const fields = Object.keys(columns);
-  return (columns[fields[0]] ?? []).map((_, place) => ({ kind, ...Object.fromEntries(fields.map((field) => [field, columns[field][place]])) }));
+  const row = (place) => Object.fromEntries(fields.map((field) => [field, columns[field][place]]));
+  return (columns[fields[0]] ?? []).map((_, place) => ({ kind, ...row(place) }));
 }
 
 const compare = (one, other) => one - other;
@@ -64,7 +65,8 @@ function rowsOf(chart) {
   }
   const places = new Map(order.slice(0, chosen.every ? undefined : study.most).map((attribute, place) => [attribute, place]));
   return rows
-    .filter((row) => places.has(row.attribute) && (row.other_place === undefined || chosen.every || row.other_place <= study.most))
+    .filter((row) => places.has(row.attribute))
+    .filter((row) => row.other_place === undefined || chosen.every || row.other_place <= study.most)
     .sort((one, other) => compare(places.get(one.attribute), places.get(other.attribute)));
 }
 
@@ -173,8 +175,10 @@ async function drawChart(place) {
 
 function wordsOf(place, chart, rows) {
   const attributes = new Set(rows.map((row) => row.attribute)).size;
-  const of = chart.byModel && study.models.length ? ` of ${chosen.models.map((number) => study.models[number].name).join(", ")}` : "";
-  return `${place.dataset.words} of ${attributes} ${study.plural[chart.kind ?? chosen.kind]}${of}. The table that follows has the figures.`;
+  const models = chosen.models.map((number) => study.models[number].name);
+  const of = chart.byModel && models.length ? ` of ${models.join(", ")}` : "";
+  const what = `${attributes} ${study.plural[chart.kind ?? chosen.kind]}`;
+  return `${place.dataset.words} of ${what}${of}. The table that follows has the figures.`;
 }
 
 function update() {
@@ -197,7 +201,9 @@ function showSamples() {
   if (!viewer) return;
   const now = picked.shown[picked.place];
   const model = viewer.querySelector("[name=sample-model]");
-  for (const option of model?.options ?? []) option.hidden = option.disabled = option.value !== "" && !chosen.models.includes(Number(option.value));
+  for (const option of model?.options ?? []) {
+    option.hidden = option.disabled = option.value !== "" && !chosen.models.includes(Number(option.value));
+  }
   if (model?.selectedOptions[0].disabled) model.value = "";
   const attribute = viewer.querySelector("[name=sample-attribute]")?.value ?? "";
   picked.shown = articles.filter(({ dataset }) => {

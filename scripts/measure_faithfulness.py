@@ -1,0 +1,103 @@
+"""How far QualEval's priors and assignments are from people's labels: MMLU's subjects mixed at known shares, DialogSum's topics.
+
+    .venv/bin/python scripts/measure_faithfulness.py --model magistrate-tiny -o faithfulness/
+
+Source: QualEval, section 4.1 and figure 4, which has MedMCQA in their place. The labels are given as the domains. The same
+command again goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from evals.qualeval import breakdown
+from evals.qualeval.affinities import rate
+from evals.qualeval.attributes import given
+from evals.qualeval.faithfulness import Faithfulness, faithfulness
+from evals.qualeval.options import Options
+from evals.qualeval.study_folder import StudyFolder
+from evals.tasks import Instance, Task, read_dataset
+from judges.bench import Audience
+from judges.engines import ENGINES, open_engine
+from judges.engines.engine import Engine
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+SHARES = {
+    "clinical_knowledge": 0.20,
+    "high_school_physics": 0.16,
+    "world_religions": 0.14,
+    "professional_law": 0.12,
+    "marketing": 0.10,
+    "astronomy": 0.08,
+    "computer_security": 0.07,
+    "nutrition": 0.05,
+    "philosophy": 0.05,
+    "econometrics": 0.03,
+}
+TOPICS = 10
+
+
+def mmlu(count: int) -> list[Instance]:
+    """Rows of ten subjects at known shares."""
+    found = []
+    for subject, share in SHARES.items():
+        with (DATA / "mmlu" / "test" / f"{subject}_test.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        for number, row in enumerate(random.Random(0).sample(rows, round(share * count))):
+            question = "\n".join([row[0], *(f"{letter}. {text}" for letter, text in zip("ABCD", row[1:5], strict=True))])
+            found.append(Instance(f"{subject}-{number}", {}, question, row[5], subject.replace("_", " ")))
+    return found
+
+
+def dialogsum(count: int) -> list[Instance]:
+    """Conversations of the topics that people gave most often."""
+    rows = read_dataset(Task.load("dialogsum"), DATA / "dialogsum" / "dialogsum.train.jsonl").instances
+    rows = [replace(one, label=(one.label or "").strip().lower()) for one in rows]
+    common = [label for label, _ in Counter(one.label for one in rows).most_common(TOPICS)]
+    return random.Random(0).sample([one for one in rows if one.label in common], count)
+
+
+async def compare(name: str, instances: list[Instance], folder: Path, engine: Engine) -> dict[str, Faithfulness]:
+    """Rate, assign, and hold against the labels."""
+    labels = sorted({str(one.label) for one in instances})
+    found = given("domain", labels)
+    place = StudyFolder(folder / name, engine, lambda stage, count: Audience())
+    affinities = await rate(place, instances, found, "none")
+    assigned = breakdown.assign(found, affinities, [one.id for one in instances], Options())
+    compared = faithfulness(assigned, instances, Options())
+    assert compared is not None
+    return compared
+
+
+async def run(model: str, engine_name: str, base_url: str | None, folder: Path, count: int) -> None:
+    engine = open_engine(engine_name, model, base_url=base_url)
+    print("| data | way | total variation of shares | label among the two |\n|---|---|---|---|")
+    try:
+        for name, instances in (("mmlu", mmlu(count)), ("dialogsum", dialogsum(count))):
+            for way, found in (await compare(name, instances, folder, engine)).items():
+                print(
+                    f"| {name}, {len(instances)} rows | {way} | {found.total_variation:.3f} | {found.accuracy:.3f} |", flush=True
+                )
+    finally:
+        await engine.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="magistrate-tiny")
+    parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0])
+    parser.add_argument("--base-url")
+    parser.add_argument("-o", "--output", type=Path, default=Path("faithfulness"))
+    parser.add_argument("--count", type=int, default=250, help="rows of each data set; the paper has 250")
+    arguments = parser.parse_args()
+    asyncio.run(run(arguments.model, arguments.engine, arguments.base_url, arguments.output, arguments.count))
+
+
+if __name__ == "__main__":
+    main()
