@@ -21,11 +21,13 @@ WANTED = [
     "scipy",
     "accelerate",
     "alembic",
+    "altair",
     "bitsandbytes",
     "fastapi-offline",
     "psycopg[binary]",
     "rouge-score",
     "sqlalchemy",
+    "vl-convert-python",
 ]
 
 UNLOADABLE = {"torchvision", "torchaudio", "torchcodec", "triton"}

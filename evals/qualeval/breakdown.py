@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,12 +76,14 @@ class Proficiency:
         model: Its name.
         values: ``(N,)`` of every instance; NaN where it was not measured.
         faults: Why instances were not measured.
+        notes: What the metric remarks on values, such as that an answer names no choice, to how often.
         by_kind: Means and intervals by attribute; the overall ones with each.
     """
 
     model: str
     values: NDArray[np.float64]
     faults: list[Fault]
+    notes: Counter[str]
     by_kind: Mapping[Kind, Intervals]
 
 
@@ -111,6 +114,7 @@ async def measure(
     ]
     values = np.full(len(instances), np.nan)
     faults: dict[str, Fault] = {}
+    notes: Counter[str] = Counter()
     measured: list[Measured] = await metric.measure(pairs, keep)
     for number, one in zip(answered, measured, strict=True):
         if one.value is None:
@@ -118,9 +122,10 @@ async def measure(
             faults.setdefault(what, Fault(what, model=predictions.model)).add(instances[number].id)
         else:
             values[number] = one.value
+            notes.update([one.note] if one.note else [])
     how = {"rounds": options.rounds, "seed": options.seed}
     by_kind = {one.kind: grouped_intervals(values, one.chosen, len(one.found.attributes), **how) for one in kinds}
-    return Proficiency(predictions.model, values, list(faults.values()), by_kind)
+    return Proficiency(predictions.model, values, list(faults.values()), notes, by_kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ from evals.qualeval.samples import Sample
 from evals.statistics.bootstrap import Interval, Intervals
 from evals.tasks import Dataset, Predictions, Task
 
+MOST_NOTES = 20
+"""Remarks of a metric that a report has for each model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -52,6 +55,11 @@ def report(
                 for reason, count in one.unscored.items()
             ],
             "faults": [asdict(fault) for fault in faults],
+            "notes": [
+                {"model": one.model, "note": note, "count": count}
+                for one in parts.proficiencies
+                for note, count in one.notes.most_common(MOST_NOTES)
+            ],
         },
         "metric": {"name": metric.name, "title": metric.title, "scale": list(metric.scale)},
         "models": [

@@ -58,7 +58,7 @@ class Study:
         for name in names:
             if names.count(name) > 1:
                 raise MagistrateError(f"two models are called `{name}`; give each a name of its own")
-            if name in ("input", "truth"):
+            if name in ("id", "input", "truth"):
                 raise MagistrateError(f"a model cannot be called `{name}`; give it another name")
 
 
