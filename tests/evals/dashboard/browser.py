@@ -47,11 +47,11 @@ class Reader:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         return cls(webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)))
 
-    def open(self, page: Path, *, drawn: bool = True) -> None:
-        """Open a page, and wait until its charts are drawn."""
+    def open(self, page: Path | str, *, drawn: bool = True) -> None:
+        """Open a page, a file or an address, and wait until its charts are drawn."""
         self.browser.get("about:blank")
         _ = self.complaints, self.requests
-        self.browser.get(page.as_uri())
+        self.browser.get(page if isinstance(page, str) else page.as_uri())
         if drawn:
             self.wait(lambda: self.drawings > 0)
 
