@@ -173,3 +173,28 @@ def test_models_need_names_of_their_own(dataset: Dataset, tmp_path: Path) -> Non
     one = read_predictions("m", say(tmp_path, dataset, "m"), dataset)
     with pytest.raises(MagistrateError, match="two models are called `m`"):
         Study(task=Task.load("dialogsum"), dataset=dataset, predictions=[one, one], metric=open_metric("exact", {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("mbpp", "mbpp/sanitized-mbpp.json"), ("mmlu", "mmlu/test/clinical_knowledge_test.csv")]
+)
+def test_answers_that_are_the_truth_are_right_in_every_task(
+    loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path, name: str, file: str
+) -> None:
+    path = DATA.parents[1] / file
+    if not path.exists():
+        pytest.skip(f"{file} is not here")
+    task = Task.load(name)
+    data = read_dataset(task, path, 4)
+    said = tmp_path / "right.jsonl"
+    said.write_text("".join(json.dumps({"id": one.id, "prediction": one.truth}) + "\n" for one in data.instances))
+    study = Study(
+        task=task,
+        dataset=data,
+        predictions=[read_predictions("right", said, data)],
+        metric=open_metric(task.metric, task.metric_options),
+        attributes={"domain": given("domain", DOMAINS[:2]), "subtask": given("subtask", SUBTASKS)},
+        options=Options(rounds=50),
+    )
+    report = loop.run(run_study(study, tmp_path / "report", vllm_engine))
+    assert report["models"] == [{"name": "right", "overall": {"value": 1.0, "low": 1.0, "high": 1.0, "instances": 4}}]
