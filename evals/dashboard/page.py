@@ -18,7 +18,8 @@ from evals.dashboard import findings, making, theme
 from evals.dashboard.charts import APART_BY_LANE, PADDINGS, Chart, charts, without_legends
 from evals.dashboard.rows import ENOUGH, MOST, Report, Row, attribute_names, kinds, model_names, models, overall_rows
 from evals.dashboard.tables import heading_of, tables
-from evals.dashboard.words import PLURAL, SINGULAR, count, counted, digits, interval, label, line, listed, number, plain
+from evals.dashboard.words import PLURAL, SINGULAR, count, counted, digits, interval, label, line, listed, number
+from evals.plain_text import plain
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 

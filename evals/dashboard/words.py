@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
+from evals.plain_text import plain
 from judges.qualeval import Kind
 
 SINGULAR: dict[Kind, str] = {"domain": "domain", "subtask": "sub-task"}
@@ -16,17 +14,6 @@ NONE = "–"
 """Where there is no figure."""
 
 LONGEST_LABEL = 80
-
-# What does not show, or makes other text show in another order than it stands in.
-_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LINE_END = re.compile("\r\n?|[\u2028\u2029]")
-
-
-def plain(value: object) -> object:
-    """A text with a sign for each character that would hide or reorder something; anything else, and markup, as it is."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", _LINE_END.sub("\n", value))
 
 
 def line(text: str) -> str:

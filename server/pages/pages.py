@@ -16,11 +16,12 @@ from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evals.plain_text import plain
 from judges.errors import MagistrateError
 from server.court import Court
 from server.errors import LONGEST_MESSAGE, ApiError, fault_of, printable
 from server.pages.lines import read_result
-from server.pages.words import BATCH_WORDS, MODEL_WORDS, human_time, machine_time, number, plain
+from server.pages.words import BATCH_WORDS, MODEL_WORDS, human_time, machine_time, number
 from server.routes.batches import BATCH_ID
 from server.routes.files import ENDED, LONGEST_ID, error_file_id, output_file_id
 from server.safety.callers import CallerNow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -24,6 +23,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+from evals.plain_text import plain
 from judges.expected import Expectation
 from judges.verdict import Verdict
 from server.batches.lines import BatchLine, error_line, output_line
@@ -32,20 +32,16 @@ from server.hosting.host import State
 from server.metrics import Metrics
 from server.pages.lines import LONGEST, OPENING, Passage, read_result
 from server.pages.pages import add_pages
-from server.pages.words import BATCH_WORDS, MODEL_WORDS, plain
+from server.pages.words import BATCH_WORDS, MODEL_WORDS
 from server.routes import batches, files, models, operations
 from server.safety.keys import make_key
 from server.safety.protection import protect
 from server.settings import Settings
 from server.store import BatchRecord, FilePart, Result, Store
 from server.store.records import BatchStatus
+from tests.chromium import need_chromium, new_browser
 from tests.server.live import Live, client_of, serving, within
 
-CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
 OVERRIDE = "\N{RIGHT-TO-LEFT OVERRIDE}"
 
@@ -141,26 +137,6 @@ def page(app: FastAPI, path: str = "/", key: str | None = None, **headers: str) 
             return await client.get(path, auth=("anyone", key) if key else None, headers=headers)
 
     return asyncio.run(asking())
-
-
-def new_browser(profile: Path, *, script: bool = True) -> webdriver.Chrome:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={profile}")
-    options.add_argument("--window-size=1280,1000")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    if not script:
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-
-
-def need_chromium() -> None:
-    if not (Path(CHROMIUM).exists() and Path(DRIVER).exists()):
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is not on this machine; continuous integration must have it")
-        pytest.skip("Chromium is not on this machine; install `chromium` and `chromium-driver` to run this test")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from evals.dashboard import write
-from tests.evals.dashboard.browser import Reader, need_chromium
+from tests.chromium import need_chromium
+from tests.evals.dashboard.browser import Reader
 from tests.evals.dashboard.examples import dialogsum
 from tests.server.running import RunningServer
 

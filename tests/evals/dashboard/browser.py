@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
+from tests.chromium import new_browser
+
 DRAWING_SECONDS = 30
-
-
-def need_chromium() -> None:
-    if not (Path(CHROMIUM).exists() and Path(DRIVER).exists()):
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is not on this machine; continuous integration must have it")
-        pytest.skip("Chromium is not on this machine; install `chromium` and `chromium-driver` to run this test")
 
 
 @dataclass
@@ -38,14 +25,7 @@ class Reader:
 
     @classmethod
     def start(cls, profile: Path) -> Reader:
-        options = webdriver.ChromeOptions()
-        options.binary_location = CHROMIUM
-        for flag in FLAGS.split():
-            options.add_argument(flag)
-        options.add_argument(f"--user-data-dir={profile}")
-        options.add_argument("--window-size=1280,1000")
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        return cls(webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER)))
+        return cls(new_browser(profile, requests=True))
 
     def open(self, page: Path | str, *, drawn: bool = True) -> None:
         """Open a page, a file or an address, and wait until its charts are drawn."""

@@ -8,7 +8,8 @@ import pytest
 
 from evals.dashboard.findings import MOST_WEAK, faithfulness_rows, faults, lead, unsure, weak_attributes
 from evals.dashboard.making import making
-from evals.dashboard.words import counted, duration, interval, label, listed, number, plain
+from evals.dashboard.words import counted, duration, interval, label, listed, number
+from evals.plain_text import plain
 from tests.evals.dashboard import strange
 from tests.evals.dashboard.examples import WEAK, dialogsum
 

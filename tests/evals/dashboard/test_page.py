@@ -14,8 +14,9 @@ from selenium.webdriver.support.select import Select
 from evals.dashboard.charts import row_sets
 from evals.dashboard.page import page
 from evals.dashboard.rows import MOST
+from tests.chromium import need_chromium
 from tests.evals.dashboard import strange
-from tests.evals.dashboard.browser import Reader, need_chromium
+from tests.evals.dashboard.browser import Reader
 from tests.evals.dashboard.examples import dialogsum
 
 Report = dict[str, Any]
