@@ -26,7 +26,7 @@ demo-server: setup
 
 # Two at a time: most of a test's time is the start of an engine, which takes one core. A file's tests stay together.
 test: setup
-	.venv/bin/python -m pytest -n 2 --dist loadfile
+	.venv/bin/python -m pytest -n 2 --dist loadfile --durations=15
 
 stress: setup
 	.venv/bin/python -m pytest -m stress

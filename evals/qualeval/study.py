@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -18,13 +17,13 @@ from evals.qualeval import breakdown
 from evals.qualeval.affinities import Affinities, rate
 from evals.qualeval.attributes import Found, discover
 from evals.qualeval.breakdown import Assigned, Calibration, Proficiency, figures
-from evals.qualeval.faithfulness import Faithfulness, faithfulness
-from evals.qualeval.insights import Insights, Tables, sum_up
+from evals.qualeval.faithfulness import faithfulness
+from evals.qualeval.insights import Tables, sum_up
 from evals.qualeval.options import KINDS, Options
 from evals.qualeval.report import Parts, report
 from evals.qualeval.samples import Sample, telling
 from evals.qualeval.study_folder import StudyFolder
-from evals.tasks import Dataset, Instance, Predictions, Task
+from evals.tasks import Dataset, Predictions, Task
 from judges.bench import Audience
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
@@ -204,19 +203,3 @@ def _write_values(
     for one in proficiencies:
         columns[one.model] = pyarrow.array(one.values, from_pandas=True)
     place.write_table("values.parquet", columns)
-
-
-def read_report(folder: Path) -> dict[str, Any]:
-    """The report that a study left.
-
-    Raises:
-        MagistrateError: There is none.
-    """
-    try:
-        found: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise MagistrateError(f"{folder} holds no study: {error}") from None
-    return found
-
-
-__all__ = ["Faithfulness", "Insights", "Instance", "Study", "read_report", "run_study"]

@@ -15,7 +15,7 @@ import pytest
 from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate
 
 SAMPLE = Path(__file__).parents[2] / "magistrate" / "sample"
-COUNT = 16
+COUNT = 8
 ATTRIBUTES = {"domain": ["Billing", "Delivery", "Returns", "Account", "Product"], "subtask": ["Name the wish", "Name the object"]}
 
 

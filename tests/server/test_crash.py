@@ -16,10 +16,10 @@ import pytest
 
 from tests.server.running import RunningServer, batch_file, dialogues, send_batch, timeless, wait_for_batch
 
-BOTH = pytest.param(200, ["engine", "server"], id="each")
+BOTH = pytest.param(120, ["engine", "server"], id="each")
 SERVERS = pytest.param(2000, ["server"] * 50, id="servers", marks=pytest.mark.stress)
 ENGINES = pytest.param(2000, ["engine"] * 20, id="engines", marks=pytest.mark.stress)
-FEW = pytest.param(200, id="few")
+FEW = pytest.param(120, id="few")
 MANY = pytest.param(2000, id="many", marks=pytest.mark.stress)
 
 Uninterrupted = dict[int, str]

@@ -88,7 +88,7 @@ def test_a_full_disk_pauses_a_batch_says_why_and_loses_nothing(tmp_path: Path, s
     filler = small_disk / "filler"
     try:
         client = server.client
-        batch_id = send_batch(client, batch_file(tmp_path / "batch.jsonl", dialogues(700)))
+        batch_id = send_batch(client, batch_file(tmp_path / "batch.jsonl", dialogues(400)))
         while client.batches.retrieve(batch_id).request_counts.completed < 20:  # type: ignore[union-attr]
             time.sleep(0.05)
         fill(filler)
@@ -103,9 +103,9 @@ def test_a_full_disk_pauses_a_batch_says_why_and_loses_nothing(tmp_path: Path, s
             assert judged(http) == "scored", "what needs no disk goes on"
         filler.unlink()
         done = wait_for_batch(client, batch_id)
-        assert (done.status, done.request_counts.completed, done.paused) == ("completed", 700, None)
+        assert (done.status, done.request_counts.completed, done.paused) == ("completed", 400, None)
         lines = [json.loads(line) for line in timeless(client.files.content(done.output_file_id).text).splitlines()]
-        assert [line["custom_id"] for line in lines] == [f"row-{number}" for number in range(700)]
+        assert [line["custom_id"] for line in lines] == [f"row-{number}" for number in range(400)]
     finally:
         filler.unlink(missing_ok=True)
         assert server.stop() == 0

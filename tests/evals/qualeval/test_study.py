@@ -19,7 +19,7 @@ from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "dialogsum" / "dialogsum.dev.jsonl"
-COUNT = 12
+COUNT = 8
 DOMAINS = ["Work", 'Say "hi" 👋 </script>', "x" * 500]
 SUBTASKS = ["Name the speakers", "Find the topic"]
 
@@ -121,7 +121,7 @@ def test_attributes_are_discovered_merged_and_accounted_for(
 ) -> None:
     study = Study(
         task=Task.load("dialogsum"),
-        dataset=Dataset(dataset.instances[:10], []),
+        dataset=Dataset(dataset.instances, []),
         predictions=[],
         metric=open_metric("exact", {}),
         options=Options(most=3, examples=2, rounds=50),
@@ -129,7 +129,7 @@ def test_attributes_are_discovered_merged_and_accounted_for(
     report = loop.run(run_study(study, tmp_path, vllm_engine))
     for kind in ("domain", "subtask"):
         found = report["kinds"][kind]
-        assert found["discovery"]["prompts"] == {"named something": 5}
+        assert found["discovery"]["prompts"] == {"named something": COUNT // 2}
         assert 2 <= len(found["attributes"]) <= 3
         left = found["discovery"]["turns"][-1]["left"] if found["discovery"]["turns"] else len(found["attributes"])
         assert left == len(found["attributes"])
