@@ -107,6 +107,14 @@ def faults(report: Report) -> list[str]:
     return told
 
 
+def remarks(report: Report) -> list[str]:
+    """What the metric remarks on answers that it did measure, such as that one names no choice; a sentence each."""
+    return [
+        f"{line(note['model'])}: {line(note['note'])} ({counted(note['count'], 'answer')})"
+        for note in report["counts"].get("notes", [])
+    ]
+
+
 def faithfulness_rows(report: Report) -> list[tuple[str, str, str]]:
     """Each way to assign domains, with its total variation and its accuracy."""
     ways: Mapping[str, str] = {

@@ -47,6 +47,7 @@ def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
             weak=findings.weak_attributes(report),
             unsure=findings.unsure(report),
             faults=findings.faults(report),
+            remarks=findings.remarks(report),
             faithfulness=findings.faithfulness_rows(report),
             insights=_insights(report),
             samples=_samples(report),

@@ -59,6 +59,9 @@ def _head(report: Report) -> Iterator[str]:
     if missing := findings.faults(report):
         yield "Not everything is in these figures:"
         yield "\n".join(f"- {escaped(fault)}" for fault in missing)
+    if remarks := findings.remarks(report):
+        yield "What the metric remarks on answers that it measured:"
+        yield "\n".join(f"- {escaped(remark)}" for remark in remarks)
 
 
 def _weak(report: Report) -> Iterator[str]:

@@ -103,6 +103,7 @@ def hostile() -> dict[str, Any]:
     report["made"] = {"judge_model": HOSTILE, "versions": {HOSTILE: SPOILED}, "date": HOSTILE, "options": {HOSTILE: HOSTILE}}
     report["counts"]["faults"] = [{"what": HOSTILE, "model": models[0], "count": 12, "ids": [HOSTILE, SPOILED]}]
     report["counts"]["unscored"] = [{"of": "truth", "reason": HOSTILE, "count": 1}]
+    report["counts"]["notes"] = [{"model": models[0], "note": HOSTILE, "count": 3}]
     report["samples"] = [
         {
             "id": SPOILED,

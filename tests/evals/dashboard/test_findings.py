@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from evals.dashboard.findings import MOST_WEAK, faithfulness_rows, faults, lead, unsure, weak_attributes
+from evals.dashboard.charts import row_sets
+from evals.dashboard.findings import MOST_WEAK, faithfulness_rows, faults, lead, remarks, unsure, weak_attributes
 from evals.dashboard.making import making
+from evals.dashboard.page import page
+from evals.dashboard.text import markdown
 from evals.dashboard.words import counted, duration, interval, label, listed, number
 from evals.plain_text import plain
 from tests.evals.dashboard import strange
@@ -75,6 +78,16 @@ def test_no_fault_is_passed_over() -> None:
     ]
     report["counts"]["faults"] = [{"what": "cannot be read", "model": None, "count": 1200, "ids": ["3", "4"]}]
     assert faults(report)[0] == "the data: cannot be read (1,200 rows: 3, 4 and 1,198 more)"
+
+
+def test_what_the_metric_remarks_is_on_the_page_and_in_the_text() -> None:
+    report = dialogsum()
+    assert remarks(report) == []
+    report["counts"]["notes"] = [{"model": "curie", "note": "the answer names no choice", "count": 1200}]
+    told = "curie: the answer names no choice (1,200 answers)"
+    assert remarks(report) == [told]
+    assert told in page(report, row_sets(report))
+    assert told in markdown(report, row_sets(report), ())
 
 
 def test_faithfulness_is_told_where_there_is_any() -> None:
