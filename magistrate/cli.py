@@ -19,6 +19,7 @@ from judges.engines.engine import CONSTRAINTS
 from judges.errors import MagistrateError
 from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
+from magistrate.finetuning import finetune
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import and_close, clear_errors, pairs
@@ -29,6 +30,7 @@ keys = typer.Typer(invoke_without_command=True)
 app.add_typer(judges, name="judges")
 app.add_typer(keys, name="keys")
 app.add_typer(qualeval, name="qualeval")
+app.add_typer(finetune, name="finetune")
 app.command()(generate)
 
 DATABASE_HERE = "sqlite:///magistrate.db"

@@ -169,7 +169,7 @@ def bench_run(count: int) -> list[str]:
     took, asked = _study_dialogsum(count, engine)
     outside = took - engine.busy
     return [
-        f"| {count} instances, {ATTRIBUTES} and {ATTRIBUTES} attributes, one model, the embedded judge: the whole, s | {took:.0f} |",
+        f"| {count} instances, {ATTRIBUTES} attributes of a kind, one model, the embedded judge: the whole, s | {took:.0f} |",
         f"| of it the engine had nothing to do, s (share) | {outside:.1f} ({outside / took:.1%}); {asked} verdicts |",
     ]
 

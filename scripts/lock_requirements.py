@@ -24,9 +24,11 @@ WANTED = [
     "altair",
     "bitsandbytes",
     "fastapi-offline",
+    "peft",
     "psycopg[binary]",
     "rouge-score",
     "sqlalchemy",
+    "tensorboardX",
     "vl-convert-python",
 ]
 

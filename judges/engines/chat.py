@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judges.errors import EngineError
+from jinja2 import TemplateError
+
+from judges.errors import EngineError, RequestError
 from judges.judge import Message
 
 MASK = "\ue000"
@@ -28,6 +30,7 @@ class ChatTokenizer:
         self.tokenizer = tokenizer
         special = {str(token) for token in tokenizer.all_special_tokens}
         special |= {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+        self._special_ids = {tokenizer.convert_tokens_to_ids(token) for token in special if token}
         longest_first = sorted(filter(None, special), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest_first))) if longest_first else re.compile(r"(?!)")
 
@@ -52,27 +55,69 @@ class ChatTokenizer:
             messages: The conversation.
             answer_start: Text of the answer that already stands.
         """
-        rendered = self._render([(message.role, message.content) for message in messages])
-        if any(self._special.search(message.content) for message in messages):
-            ids = self._encode_hostile(rendered, messages)
-        else:
-            ids = self._encode(rendered, special_tokens=True)
+        ids = self._encode_messages(messages, answered=False)
         return ids + self._encode(answer_start, special_tokens=False) if answer_start else ids
 
-    def _render(self, messages: Sequence[tuple[str, str]]) -> str:
-        turns = [{"role": role, "content": content} for role, content in messages]
+    def encode_answered(self, messages: Sequence[Message]) -> tuple[list[int], int]:
+        """Token ids of a conversation that ends with its answer, and where the answer begins.
+
+        What stands before the answer is what ``encode`` gives for the conversation without it, so a model that learns from these
+        ids is asked the very same way later. The answer ends with the template's own end of a turn, or the end of text where it
+        has none.
+
+        Args:
+            messages: The conversation; the last message is the answer.
+
+        Returns:
+            The ids, and the position of the answer's first one.
+
+        Raises:
+            RequestError: The template refuses the conversation, or does not put the answer behind it.
+        """
+        *asked, answer = messages
+        start = self._encode_messages(asked, answered=False)
+        ids = self._encode_messages(messages, answered=True)
+        if ids[: len(start)] != start:  # the first token of the answer has swallowed some of the prompt
+            before, whole = self._rendered(asked, answered=False), self._rendered(messages, answered=True)
+            if not whole.startswith(before):
+                raise RequestError("the model's chat template does not put an answer behind the conversation as it stands")
+            if self._special.search(answer.content):
+                raise RequestError("the answer spells a special token, and the model's chat template does not keep it apart")
+            ids = start + self._encode(whole[len(before) :], special_tokens=True)
+        special = self._special_ids
+        end = next((place for place in range(len(start), len(ids)) if ids[place] in special), None)
+        if end is None:
+            return [*ids, self.tokenizer.eos_token_id], len(start)
+        return ids[: end + 1], len(start)
+
+    def _encode_messages(self, messages: Sequence[Message], *, answered: bool) -> list[int]:
+        rendered = self._rendered(messages, answered=answered)
+        if any(self._special.search(message.content) for message in messages):
+            return self._encode_hostile(rendered, messages, answered=answered)
+        return self._encode(rendered, special_tokens=True)
+
+    def _rendered(self, messages: Sequence[Message], *, answered: bool) -> str:
+        return self._render([(message.role, message.content) for message in messages], answered=answered)
+
+    def _render(self, messages: Sequence[tuple[str, str]], *, answered: bool) -> str:
         if self.tokenizer.chat_template is None:
             # A base model has no turns: it gets the plain text behind its beginning-of-text token.
-            return (self.tokenizer.bos_token or "") + "\n\n".join(content for _, content in messages) + "\n"
-        return str(self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+            asked, answer = (messages[:-1], messages[-1][1]) if answered else (messages, "")
+            return (self.tokenizer.bos_token or "") + "\n\n".join(content for _, content in asked) + "\n" + answer
+        turns = [{"role": role, "content": content} for role, content in messages]
+        try:
+            return str(self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=not answered))
+        except TemplateError as error:
+            raise RequestError(f"the chat template refuses it: {error}") from error
 
-    def _encode_hostile(self, rendered: str, messages: Sequence[Message]) -> list[int]:
+    def _encode_hostile(self, rendered: str, messages: Sequence[Message], *, answered: bool) -> list[int]:
         """Encode a conversation whose messages spell special tokens.
 
         Rendering the same conversation with those spellings masked, character for character, shows which special tokens
         are the template's own. The text between two of them is encoded with every special token switched off.
         """
-        masked = self._render([(m.role, self._special.sub(lambda match: MASK * len(match[0]), m.content)) for m in messages])
+        turns = [(m.role, self._special.sub(lambda match: MASK * len(match[0]), m.content)) for m in messages]
+        masked = self._render(turns, answered=answered)
         if len(masked) != len(rendered):
             raise EngineError("the model's chat template changes text inside messages; special tokens cannot be kept apart")
         ids: list[int] = []
