@@ -16,8 +16,8 @@ BYTES = {"8bit": 1.0, "nf4": 0.53, "bfloat16": 2.0, "float32": 4.0}
 """Of a weight of a layer that is quantised. nf4 has a scale of a byte for each 64 and some more."""
 
 ACTIVATIONS_KEPT = 34
-"""Numbers of hidden width that a layer keeps for its gradient, without gradient checkpointing (Korthikanti et al. 2022, section 4.1),
-less the scores of attention, which no kernel used here keeps."""
+"""Numbers of hidden width that a layer keeps for its gradient, without gradient checkpointing: Korthikanti et al. 2022, section
+4.1, less the scores of attention, which no kernel used here keeps."""
 
 
 @dataclass(frozen=True, slots=True)

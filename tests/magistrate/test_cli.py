@@ -17,6 +17,9 @@ from judges.catalog import JUDGES
 from magistrate.cli import SAMPLE
 
 COMMAND = Path(sys.executable).with_name("magistrate")
+ROWS = 80
+"""Of a run that is stopped in its middle."""
+
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 
 
@@ -91,7 +94,7 @@ def test_bad_rows_become_verdicts_with_reasons(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, stop: signal.Signals) -> None:
-    source = write(tmp_path / "rows.jsonl", [{"context": f"Is {n} prime?", "response": f"No, {n} is even."} for n in range(200)])
+    source = write(tmp_path / "rows.jsonl", [{"context": f"Is {n} prime?", "response": f"No, {n} is even."} for n in range(ROWS)])
     output = tmp_path / "v.jsonl"
     command = [str(COMMAND), "score", str(source), "-o", str(output), "--model", "magistrate-tiny", "--window", "4"]
     process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -105,13 +108,13 @@ def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, stop: si
         assert "stopped; what is judged is kept" in errors
         assert "Traceback" not in errors
     kept = {line for line in output.read_bytes().splitlines() if line.endswith(b"}")}
-    assert 20 <= len(kept) < 200
+    assert 20 <= len(kept) < ROWS
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     lines = output.read_bytes().splitlines()
-    assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(1, 201)]
+    assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(1, ROWS + 1)]
     assert kept <= set(lines), "what was judged before stands as it was"
-    assert f"{200 - len(kept)} judged" in done.stdout
+    assert f"{ROWS - len(kept)} judged" in done.stdout
 
 
 def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path) -> None:
