@@ -37,6 +37,10 @@ class Packs(Dataset[list[Row]]):
         self.packs = [[rows[number] for number in sorted(one)] for one in numbers]
         self.packs += [[_EMPTY] for _ in range(-len(numbers) % multiple)]
 
+    def most_learned(self, packs: int) -> int:
+        """Tokens that loss is taken on in so many packs, at the most."""
+        return sum(sorted((sum(row.learned for row in pack) for pack in self.packs), reverse=True)[:packs])
+
     def __len__(self) -> int:
         return len(self.packs)
 

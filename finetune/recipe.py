@@ -78,6 +78,12 @@ class Recipe(Part):
     rows: Rows
     training: Training
 
+    @model_validator(mode="after")
+    def _computes(self) -> Self:
+        if self.weights == "bfloat16" and self.compute == "float32":
+            raise ValueError("weights of bfloat16 are computed with in bfloat16")
+        return self
+
     @classmethod
     def load(cls, name: str | Path, variant: str | None = None, **changed: Any) -> Self:
         """Read a recipe.

@@ -132,8 +132,9 @@ def train(
     validation = Packs(data.validation, recipe.rows)
     args = arguments(recipe, rate, folder, seed=seed, device=device, processes=processes, report_to=report_to)
     if is_first():
-        learned = sum(sorted((sum(row.learned for row in pack) for pack in packs.packs), reverse=True)[: recipe.training.at_once])
-        taken = memory.need(recipe, base, learned)
+        taken = memory.need(
+            recipe, base, max(packs.most_learned(args.train_batch_size), validation.most_learned(args.train_batch_size))
+        )
         log.info("memory: %s", taken)
         memory.check(taken, *memory.free(device))
     model = add_adapter(load_base(recipe, base, device), recipe, seed)
@@ -200,7 +201,9 @@ def _check_same(folder: Path, making: dict[str, Any]) -> None:
         raise MagistrateError(f"{file} cannot be read: {error}; give another folder") from None
     differing = [name for name in making if there.get(name) != making[name]]
     if differing:
-        raise MagistrateError(f"{folder} holds a training with another {', '.join(differing)}; give another folder, or remove it")
+        raise MagistrateError(
+            f"{folder} holds a training that differs in {', '.join(differing)}; give another folder, or remove it"
+        )
 
 
 def _copy_adapter(checkpoint: Path, adapter: Path, chat: ChatTokenizer) -> None:

@@ -73,7 +73,7 @@ def test_what_is_done_is_not_done_again(whole: Path) -> None:
     assert (whole / "run" / RATE / "trained.json").stat().st_mtime_ns == before
     other = run(whole, whole / "run", "--seed", "1")
     assert other.returncode == 1
-    assert "holds a training with another seed; give another folder" in other.stderr
+    assert "holds a training that differs in seed; give another folder" in other.stderr
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.stress)])

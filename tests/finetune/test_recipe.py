@@ -1,0 +1,92 @@
+"""Recipes: those that come along, and what is wrong with one of a user's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from finetune import memory
+from finetune.model import load_tokenizer, locate
+from finetune.recipe import Recipe, recipe_names
+from judges.errors import MagistrateError
+from tests.finetune.training_runs import write_recipe
+
+
+def test_the_seeds_figures_stand_in_the_recipes() -> None:
+    assert recipe_names() == ["grouse", "qualeval", "tiny"]
+    grouse = Recipe.load("grouse")
+    assert (grouse.weights, grouse.lora.rank, grouse.lora.alpha, grouse.lora.dropout) == ("8bit", 32, 16, 0.05)
+    assert (grouse.lora.targets, grouse.rows.length, grouse.rows.packing) == ("all-linear", 7104, True)
+    training = grouse.training
+    assert (training.batch, training.epochs, training.optimizer, training.schedule) == (64, 3, "adamw_8bit", "cosine")
+    assert (training.learning_rates, training.warmup_steps, training.gradient_checkpointing) == ((2e-4,), 10, True)
+    qualeval = Recipe.load("qualeval")
+    assert qualeval.training.learning_rates == (2e-5, 5e-5, 1e-4, 2e-4, 1e-3)
+    assert (qualeval.training.steps, qualeval.training.schedule, qualeval.weights) == (400, "constant", "8bit")
+
+
+def test_a_variant_takes_the_place_of_what_it_says_and_no_more() -> None:
+    plain, variant = Recipe.load("grouse"), Recipe.load("grouse", "nf4", base="my/model")
+    assert (variant.name, variant.weights, variant.base) == ("grouse-nf4", "nf4", "my/model")
+    assert variant.model_copy(update={"name": plain.name, "weights": plain.weights, "base": plain.base}) == plain
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("rank = 16", "rank = 0", "`lora.rank`: Input should be greater than 0"),
+        ("rank = 16", "rnak = 16", "`lora.rank`: Field required"),
+        ("steps = 12", "steps = 12\nepochs = 1", "`training`: give either `steps` or `epochs`"),
+        ('schedule = "linear"', 'schedule = "constant"\nwarmup_steps = 3', "a constant schedule has no `warmup_steps`"),
+        ('weights = "float32"', 'weights = "bfloat16"', "weights of bfloat16 are computed with in bfloat16"),
+        ("[rows]", "[rows", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_one_sentence(tmp_path: Path, old: str, new: str, told: str) -> None:
+    path = write_recipe(tmp_path)
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(MagistrateError) as raised:
+        Recipe.load(path)
+    assert told in str(raised.value)
+    assert str(path) in str(raised.value)
+
+
+def test_recipes_and_variants_that_there_are_not() -> None:
+    with pytest.raises(MagistrateError, match="there is no recipe `alpaca`: give one of grouse, qualeval, tiny, or a"):
+        Recipe.load("alpaca")
+    with pytest.raises(MagistrateError, match="has no variant `fp4`; there are bf16, nf4"):
+        Recipe.load("grouse", "fp4")
+
+
+def test_a_base_without_template_and_padding_gets_the_recipes(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(locate(Recipe.load("tiny")), base)
+    (base / "chat_template.jinja").unlink()
+    settings = json.loads((base / "tokenizer_config.json").read_text())
+    settings.pop("pad_token", None)
+    settings.pop("chat_template", None)
+    (base / "tokenizer_config.json").write_text(json.dumps(settings))
+    recipe = Recipe.load("tiny", base=str(base))
+    bare = load_tokenizer(recipe, base).tokenizer
+    assert bare.chat_template is None
+    assert bare.pad_token == bare.eos_token
+    given = recipe.model_copy(update={"chat_template": "llama-3", "pad_token": "<|end_of_text|>"})
+    tokenizer = load_tokenizer(given, base).tokenizer
+    assert tokenizer.pad_token == "<|end_of_text|>"
+    assert "<|start_header_id|>" in tokenizer.chat_template
+    with pytest.raises(MagistrateError, match="no token for padding, and does not know `<pad-of-no-one>`"):
+        load_tokenizer(recipe.model_copy(update={"pad_token": "<pad-of-no-one>"}), base)
+
+
+def test_memory_is_told_and_what_will_not_fit_is_refused() -> None:
+    recipe = Recipe.load("tiny")
+    need = memory.need(recipe, locate(recipe), 1000)
+    parameters = 2_624_000
+    assert need.weights == pytest.approx(4 * parameters, rel=0.02)
+    with pytest.raises(MagistrateError, match=r"takes about .* a toaster has 10 MiB free: take a variant of the recipe"):
+        memory.check(need, 10 << 20, "a toaster")
+    memory.check(need, 64 << 30, "this machine")
