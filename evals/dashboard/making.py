@@ -63,7 +63,8 @@ def making(report: Report) -> Making:
 
 def _facts(made: Mapping[str, Any]) -> Facts:
     facts = [("Judge", line(made["judge_model"]))] if made.get("judge_model") else []
-    facts += [(title, _value(made[name])) for name, title in (("date", "Date"), ("seed", "Seed")) if name in made]
+    plain = (("engine", "Engine"), ("date", "Date"), ("seed", "Seed"))
+    facts += [(title, _value(made[name])) for name, title in plain if name in made]
     if tokens := made.get("tokens"):
         prompt, cached = tokens.get("prompt", 0), tokens.get("cached", 0)
         share = f", {percent(cached / prompt)} of them from the cache" if prompt else ""

@@ -165,6 +165,7 @@ def _making(place: StudyFolder, study: Study) -> dict[str, Any]:
         "fingerprints": {name: fields["digest"] for name, fields in place.fingerprints.items()},
         "asked": place.asked,
         "judge_model": place.engine.identity.model,
+        "engine": f"{place.engine.identity.engine} {place.engine.identity.engine_version}",
         "seed": study.options.seed,
         "date": datetime.now(UTC).date().isoformat(),
         "options": study.options.as_fields(),

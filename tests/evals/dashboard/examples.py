@@ -230,6 +230,7 @@ def _made(options: Options) -> dict[str, Any]:
         "fingerprints": {stage: f"{zlib.crc32(stage.encode()):016x}" for stage in stages},
         "asked": {stage: {"now": 100 if stage.startswith("discover") else 500, "before": 0} for stage in stages},
         "judge_model": JUDGE,
+        "engine": "vllm 0.32.0",
         "seed": options.seed,
         "date": "2026-11-21",
         "options": options.as_fields(),

@@ -100,7 +100,13 @@ def hostile() -> dict[str, Any]:
     gone = {"distance": None, "low": None, "high": None, "instances": 0, "correlation": None}
     report["kinds"]["subtask"]["attributes"][6]["calibration"] = {model: dict(gone) for model in models}
     report["kinds"]["subtask"]["attributes"][7]["calibration"] = {}
-    report["made"] = {"judge_model": HOSTILE, "versions": {HOSTILE: SPOILED}, "date": HOSTILE, "options": {HOSTILE: HOSTILE}}
+    report["made"] = {
+        "judge_model": HOSTILE,
+        "engine": HOSTILE,
+        "versions": {HOSTILE: SPOILED},
+        "date": HOSTILE,
+        "options": {HOSTILE: HOSTILE},
+    }
     report["counts"]["faults"] = [{"what": HOSTILE, "model": models[0], "count": 12, "ids": [HOSTILE, SPOILED]}]
     report["counts"]["unscored"] = [{"of": "truth", "reason": HOSTILE, "count": 1}]
     report["counts"]["notes"] = [{"model": models[0], "note": HOSTILE, "count": 3}]
