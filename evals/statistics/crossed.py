@@ -1,8 +1,8 @@
 """Differences over the same items in several runs: intervals for other items and other runs than these.
 
-Source: Owen (2007), "The pigeonhole bootstrap": runs and items are each drawn with replacement, and a value counts as often as its
-run and its item are both drawn. That is somewhat wide where runs are many. Of a few runs it is too narrow for what differs between
-them: of three it has two thirds of their variance, so add runs before you believe a small difference.
+Source: Owen (2007), "The pigeonhole bootstrap": runs and items are each drawn with replacement, and a value counts as often as
+its run and its item are both drawn. That is somewhat wide where runs are many. Of a few runs it is too narrow for what differs
+between them: of three it has two thirds of their variance, so add runs before you believe a small difference.
 """
 
 from __future__ import annotations
