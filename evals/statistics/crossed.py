@@ -75,4 +75,5 @@ def crossed_difference(
 
 def _ends(sums: NDArray[np.float64], counts: NDArray[np.float64], level: float) -> NDArray[np.float64]:
     drawn = counts > 0  # a round that holds nothing of a group says nothing about it
-    return np.quantile(sums[drawn] / counts[drawn], ((1 - level) / 2, (1 + level) / 2))
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    return np.asarray(np.quantile(sums[drawn] / counts[drawn], tails), np.float64)
