@@ -48,22 +48,28 @@ def fault(checkpoint: Path) -> str | None:
         return f"has a list of its files that cannot be read: {error}"
     for name, digest in listed.items():
         file = checkpoint / name
-        if not file.is_file():
+        try:
+            found = _digest(file)
+        except OSError:
             return f"lacks {name}"
-        if _digest(file) != digest:
+        if found != digest:
             return f"holds {name} otherwise than it was written"
     return None
 
 
 def latest(folder: Path) -> Path | None:
-    """The last whole checkpoint. Those that are not whole are thrown away, and the log says so."""
-    for checkpoint in sorted(all_in(folder), key=step_of, reverse=True):
+    """The last whole checkpoint."""
+    newest_first = sorted(all_in(folder), key=step_of, reverse=True)
+    return next((checkpoint for checkpoint in newest_first if fault(checkpoint) is None), None)
+
+
+def throw_away_spoilt(folder: Path) -> None:
+    """Remove checkpoints that are not whole, and say so in the log. One process does it for all."""
+    for checkpoint in all_in(folder):
         wrong = fault(checkpoint)
-        if wrong is None:
-            return checkpoint
-        log.warning("%s %s; it is thrown away", checkpoint.name, wrong)
-        shutil.rmtree(checkpoint)
-    return None
+        if wrong is not None:
+            log.warning("%s %s; it is thrown away", checkpoint.name, wrong)
+            shutil.rmtree(checkpoint)
 
 
 def thin_out(folder: Path, *keep: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from finetune.model import NUMBERS
+from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
 from judges.errors import MagistrateError
 
@@ -47,3 +49,17 @@ def merge(base: Path, adapter: Path, output: Path, dtype: Literal["bfloat16", "f
         shutil.rmtree(scratch, ignore_errors=True)
         raise MagistrateError(f"the adapter {adapter} cannot be merged into {base}: {error}") from error
     return output
+
+
+def base_of(adapter: Path) -> Path:
+    """The folder of the model that an adapter was trained on.
+
+    Raises:
+        MagistrateError: It does not say, or the model is not to be had here.
+    """
+    file = adapter / "adapter_config.json"
+    try:
+        name = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError) as error:
+        raise MagistrateError(f"{file} does not say which model it was trained on: {error}") from None
+    return weights.locate(str(name))

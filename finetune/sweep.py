@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from finetune.card import card
 from finetune.recipe import Recipe
 from finetune.trainer import Listener
-from finetune.training import ADAPTER, Data, Trained, is_first, train
+from finetune.training import ADAPTER, MAKING, Data, Trained, is_first, train
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ def sweep(
         scratch = folder / f".{ADAPTER}.part"
         shutil.rmtree(scratch, ignore_errors=True)
         shutil.copytree(best.adapter, scratch)
+        making = json.loads((best.adapter.parent / MAKING).read_text(encoding="utf-8"))
+        (scratch / "README.md").write_text(card(recipe, making, trained, best), encoding="utf-8")
         shutil.rmtree(adapter, ignore_errors=True)
         scratch.replace(adapter)
         table = [{"rate": one.rate, "step": one.step, "validation": one.validation, "chosen": one is best} for one in trained]

@@ -182,7 +182,8 @@ class AnswerTrainer(Trainer):
                 checkpoints.seal(checkpoint)
                 checkpoints.thin_out(folder, self.state.global_step, self.state.best_global_step)
         except (OSError, RuntimeError, SafetensorError) as error:  # PyTorch and safetensors have their own for a full disk
-            last = checkpoints.latest(folder)  # throws away what was begun
+            checkpoints.throw_away_spoilt(folder)
+            last = checkpoints.latest(folder)
             there = f"{last} is whole, and the same command goes on from it" if last else "there is none yet"
             raise MagistrateError(f"the checkpoint {checkpoint} cannot be written: {error}; {there}") from error
         self.accelerator.wait_for_everyone()

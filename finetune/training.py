@@ -28,6 +28,7 @@ from judges.errors import MagistrateError
 
 VERSIONS = ("magistrate", "torch", "transformers", "peft", "accelerate", "bitsandbytes")
 ADAPTER = "adapter"
+MAKING = "making.json"
 
 log = logging.getLogger("magistrate.finetune")
 
@@ -121,6 +122,7 @@ def train(
     making = _making(recipe, data, base, rate, seed)
     if is_first():  # the launcher ends the others with the first
         _check_same(folder, making)
+        checkpoints.throw_away_spoilt(folder)
 
     done = folder / "trained.json"
     if done.exists():
@@ -191,7 +193,7 @@ def _check_same(folder: Path, making: dict[str, Any]) -> None:
     Raises:
         MagistrateError: It is not.
     """
-    file = folder / "making.json"
+    file = folder / MAKING
     if not file.exists():
         _write_json(file, making)
         return

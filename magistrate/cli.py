@@ -19,7 +19,7 @@ from judges.engines.engine import CONSTRAINTS
 from judges.errors import MagistrateError
 from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
-from magistrate.finetuning import finetune
+from magistrate.finetuning import finetune, improve
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import and_close, clear_errors, pairs
@@ -32,6 +32,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(qualeval, name="qualeval")
 app.add_typer(finetune, name="finetune")
 app.command()(generate)
+app.command()(improve)
 
 DATABASE_HERE = "sqlite:///magistrate.db"
 DATABASE = typer.Option(help="Where files, batches and keys are kept: sqlite:///FILE or postgresql://USER@HOST/NAME.")

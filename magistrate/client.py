@@ -136,6 +136,17 @@ class AsyncClient:
         """The hosted models and adapters, the default first."""
         return list((await self._calls.json("GET", "/v1/models"))["data"])
 
+    async def load_adapter(self, name: str, path: str | Path, model: str | None = None) -> str:
+        """Have the server load a LoRA adapter. Returns the full name of this version, which is the same weights for good.
+
+        Args:
+            name: A name for it; requests that name it get the latest version.
+            path: Its folder on the server, in one of those that it was started with.
+            model: The hosted model that it belongs to; the default if left out.
+        """
+        body = {"name": name, "path": str(path), **({"model": model} if model is not None else {})}
+        return str((await self._calls.json("POST", "/v1/adapters", body))["id"])
+
     async def ready(self) -> bool:
         """Whether a server answers, and every model of it can be asked. Tries once."""
         return await self._calls.succeeds("/ready")
@@ -253,6 +264,10 @@ class Client:
     def models(self) -> list[dict[str, Any]]:
         """The hosted models and adapters, the default first."""
         return self._wait(self._client.models())
+
+    def load_adapter(self, name: str, path: str | Path, model: str | None = None) -> str:
+        """Have the server load a LoRA adapter from a folder of its own, and return the full name of this version."""
+        return self._wait(self._client.load_adapter(name, path, model))
 
     def ready(self) -> bool:
         """Whether a server answers, and every model of it can be asked."""

@@ -66,7 +66,7 @@ def run(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
-        found = _task(task, config)
+        found = open_task(task, config)
         dataset = read_dataset(found, data, limit)
         answers = [
             read_predictions(name, path, dataset, column=prediction_field, id_column=prediction_id)
@@ -74,7 +74,7 @@ def run(
         ]
         options = Options(most=most, k=k, slack=_slack(slack), scores=_scores(scores), seed=seed)
         given = read_given(attributes) if attributes is not None else {}
-        host = _engine(engine, model, base_url, dtype, window)
+        host = open_judge_engine(engine, model, base_url, dtype, window)
         measured = open_metric(metric or found.metric, found.metric_options if metric is None else {}, engine=host)
         study = Study(task=found, dataset=dataset, predictions=answers, metric=measured, attributes=given, options=options)
         console = own_console()
@@ -110,18 +110,23 @@ def generate(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
-        found = _task(task, config)
+        found = open_task(task, config)
         instances = read_dataset(found, data, limit).instances
         pool = instances if examples is None else read_dataset(found, examples).instances
         sampling = Sampling(temperature=temperature, shots=shots, max_tokens=max_tokens, seed=seed)
-        host = _engine(engine, model, base_url, dtype, window)
+        host = open_judge_engine(engine, model, base_url, dtype, window)
         console = own_console()
         watching = Watching(console, len(instances), what="answering", debug=debug)
         count = asyncio.run(and_close(answer(found, instances, pool, host, output, sampling, watching), host))
         Console().print(f"{count:,} answered now; {output}", markup=False, highlight=False)
 
 
-def _task(name: str | None, config: Path | None) -> Task:
+def open_task(name: str | None, config: Path | None) -> Task:
+    """The task that a user names, or describes in a file.
+
+    Raises:
+        MagistrateError: There is none, or both are given.
+    """
     from evals.tasks import Task
 
     if (name is None) == (config is None):
@@ -129,7 +134,8 @@ def _task(name: str | None, config: Path | None) -> Task:
     return Task.load(config if config is not None else str(name))
 
 
-def _engine(engine: str, model: str | None, base_url: str | None, dtype: str | None, window: int | None) -> Engine:
+def open_judge_engine(engine: str, model: str | None, base_url: str | None, dtype: str | None, window: int | None) -> Engine:
+    """The engine of a model that a user names by its short name, a folder or a repository."""
     named = catalog.repository(model) if model is not None and engine != "endpoint" else model
     return open_engine(engine, named, base_url=base_url, dtype=dtype, window=window)
 

@@ -15,13 +15,14 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from finetune.conversations import Conversation
-from finetune.merging import merge
+from finetune.merging import base_of, merge
 from finetune.model import load_tokenizer, locate
 from finetune.recipe import Recipe
 from finetune.training import Data, Trained, train
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Request
 from judges.engines.vllm import VLLMEngine
+from judges.errors import MagistrateError
 from judges.judge import Message
 from tests.finetune.training_runs import write_recipe
 
@@ -95,7 +96,9 @@ def test_vllm_answers_with_the_merged_model_as_transformers_does_with_the_adapte
     asked = conversations(24, 3)
     model = PeftModel.from_pretrained(plain(base), str(trained.adapter)).eval()
     wanted = answers(model, ChatTokenizer.load(trained.adapter), asked)
-    merged = merge(base, trained.adapter, tmp_path / "merged", dtype="float32")
+    merged = merge(base_of(trained.adapter), trained.adapter, tmp_path / "merged", dtype="float32")
+    with pytest.raises(MagistrateError, match="merged exists; give another folder"):
+        merge(base, trained.adapter, merged)
     engine = VLLMEngine(str(merged), dtype="float32", max_num_seqs=8)
 
     async def ask() -> list[str]:

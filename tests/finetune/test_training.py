@@ -60,8 +60,12 @@ def test_a_training_leaves_an_adapter_and_how_it_was_made(whole: Path) -> None:
     assert making["threads"] == 1
     assert making["counts"] == {"rows": 120, "validation": 20, "rejected": 0}
     assert {file.name for file in (output / "adapter").iterdir()} >= {
-        *("adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "chat_template.jinja")
+        *("adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "chat_template.jinja", "README.md")
     }
+    assert json.loads((output / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == "magistrate-tiny"
+    card = (output / "adapter" / "README.md").read_text()
+    assert f"| 0.002 | {trained['step']} | {trained['validation']:.4f} | this one |" in card
+    assert f"120, digest `{making['rows']}`" in card
     assert list((output / RATE / "runs").rglob("events*")), "TensorBoard can show it"
     assert [one["chosen"] for one in json.loads((output / "sweep.json").read_text())] == [True]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,11 @@ def load(http: httpx.Client, folder: Path) -> str:
     return str(answer.json()["id"])
 
 
+def load_by_command(url: str, folder: Path) -> str:
+    command = [sys.executable, "-m", "magistrate", "finetune", "load", str(folder), "--name", "spots", "--server", url]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def judged(http: httpx.Client, model: str) -> Any:
     answer = http.post("/v1/judgments", json={"judge": "llm-eval", "model": model, "samples": dialogues(3), "expected": True})
     assert answer.status_code == 200, answer.text
@@ -46,7 +53,7 @@ def test_an_adapter_outlives_the_server_and_a_batch_keeps_its_version(server: Ru
         path.write_text(path.read_text().replace('"model": "magistrate-tiny"', '"model": "spots"'))
         batch_id = send_batch(server.client, path)
         assert server.client.batches.retrieve(batch_id).model == first
-        second = load(http, write_adapter(trained, seed=2))
+        second = load_by_command(server.url, write_adapter(trained, seed=2))
         refused = http.delete(f"/v1/adapters/{first}")
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
         server.kill()

@@ -1,0 +1,211 @@
+"""The loop: study a model, choose its weakest domains, train on rows of them, and study it again beside what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow.parquet
+
+from evals.dashboard import write
+from evals.metrics.metric import Metric
+from evals.qualeval import Options, Study, run_study
+from evals.qualeval.attributes import Found, read_given
+from evals.tasks import Dataset, Instance, Predictions, Task, read_predictions
+from finetune.domains import assign_domains
+from finetune.evaluation import ANSWERS, Evaluation
+from finetune.experiment import BEFORE, RANDOM, Assigned, Experiment, run, targeted_name
+from finetune.model import locate
+from finetune.recipe import Recipe
+from finetune.selection import ADDED, BASE, shares, weakest
+from finetune.table import write_table
+from finetune.trainer import Listener
+from finetune.training import ADAPTER
+from judges.bench import Audience
+from judges.engines.engine import Engine
+from judges.errors import MagistrateError
+from judges.qualeval import Kind
+
+STUDY = "study"
+TARGETED = "targeted"
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """What is improved, and how.
+
+    Attributes:
+        task: What the model is to do.
+        metric: How its answers are measured.
+        recipe: Which model, and how it is trained.
+        pool: Instances to train on.
+        evaluation: Instances to study the model on, none of them in the pool.
+        how_many: Domains to add rows of, from 1 to 3.
+        attributes: Lists that a user gives, by kind; the others are discovered.
+        options: Of the study.
+        seeds: Of the rows that are drawn and of the training.
+        base: Rows that every model is trained on.
+        added: Rows that are added.
+        validation: Rows that checkpoints and learning rates are chosen by.
+        max_tokens: Room for an answer.
+    """
+
+    task: Task
+    metric: Metric
+    recipe: Recipe
+    pool: list[Instance]
+    evaluation: Dataset
+    how_many: int
+    attributes: Mapping[Kind, Found] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    seeds: tuple[int, ...] = (0,)
+    base: int = BASE
+    added: int = ADDED
+    validation: int = BASE
+    max_tokens: int = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Improved:
+    """What it came to.
+
+    Attributes:
+        chosen: The weakest domains, the weakest first.
+        page: The study's page, with the model before, with rows at random, and with rows of these domains.
+        table: The differences, as Markdown.
+        adapter: Of the first seed, with rows of these domains.
+    """
+
+    chosen: list[str]
+    page: Path
+    table: Path
+    adapter: Path
+
+
+def improve(
+    loop: Loop,
+    folder: Path,
+    judge_of: Callable[[], Engine],
+    engine_of: Callable[[Path], Engine],
+    *,
+    listener: Callable[[str], Callable[[float], Listener]] = lambda name: lambda rate: Listener(),
+    audience: Callable[[str, int], Audience] = lambda what, count: Audience(),
+    report_to: tuple[str, ...] = (),
+) -> Improved:
+    """Go once through the loop, or on where it was stopped. Whatever was asked, trained or answered is not done again.
+
+    The judge and the models take turns: one is let go before another is loaded.
+
+    Args:
+        loop: What is improved.
+        folder: For everything it leaves.
+        judge_of: Makes the judge's engine.
+        engine_of: Makes an engine of a model's folder.
+        listener: Makes, of a model's name, who is told how its training comes along.
+        audience: Makes, of a stage's name and a count, who is told how it comes along.
+        report_to: Where a training's figures are reported.
+
+    Raises:
+        MagistrateError: No domain has rows enough, or a model or the judge cannot be run here.
+    """
+    asked = loop.evaluation.instances
+    evaluation = Evaluation(loop.task, loop.metric, asked, loop.max_tokens, engine_of)
+    evaluation.evaluate(locate(loop.recipe), folder / BEFORE, audience(f"answers {BEFORE}", len(asked)))
+
+    def study(places: Mapping[str, str]) -> dict[str, Any]:
+        answers = [read_predictions(name, folder / place / ANSWERS, loop.evaluation) for name, place in places.items()]
+        return _with(judge_of, lambda judge: run_study(_study(loop, answers), folder / STUDY, judge, audience))
+
+    # Kept apart, since the second study writes its own over it, and would find the first one's insights out of place.
+    kept = folder / BEFORE / "report.json"
+    if not kept.exists():
+        scratch = kept.with_name(f".{kept.name}.part")
+        scratch.write_text(json.dumps(study({BEFORE: BEFORE})), encoding="utf-8")
+        scratch.replace(kept)
+    found = json.loads(kept.read_text(encoding="utf-8"))
+    domains = read_given(folder / STUDY / "attributes.json")["domain"]
+    pool = _with(judge_of, lambda judge: assign_domains(loop.pool, domains, folder / "pool", judge, loop.options, audience))
+    chosen = _weakest(loop, found, pool)
+    experiment = Experiment(
+        task=loop.task,
+        metric=loop.metric,
+        recipe=loop.recipe,
+        domains=domains.names,
+        pool=pool,
+        evaluation=Assigned(asked, _assigned(folder / STUDY, domains.names)),
+        sets=[chosen],
+        seeds=loop.seeds,
+        base=loop.base,
+        added=loop.added,
+        validation=loop.validation,
+        max_tokens=loop.max_tokens,
+    )
+    values = run(
+        experiment,
+        folder,
+        engine_of,
+        listener=listener,
+        audience=lambda name, count: audience(f"answers of {name}", count),
+        report_to=report_to,
+    )
+
+    first = loop.seeds[0]
+    after = study({BEFORE: BEFORE, RANDOM: f"seed-{first}/{RANDOM}", TARGETED: targeted_name(first, chosen)})
+    page = write(after, folder / STUDY)[0]
+    adapter = folder / ADAPTER
+    shutil.copytree(folder / targeted_name(first, chosen) / ADAPTER, adapter, dirs_exist_ok=True)
+    return Improved([domains.names[one] for one in chosen], page, write_table(experiment, values, folder)[0], adapter)
+
+
+def _with(judge_of: Callable[[], Engine], what: Callable[[Engine], Awaitable[Result]]) -> Result:
+    """Do something with the judge, and let it go."""
+
+    async def done() -> Result:
+        judge = judge_of()
+        try:
+            return await what(judge)
+        finally:
+            await judge.close()
+
+    return asyncio.run(done())
+
+
+def _study(loop: Loop, answers: list[Predictions]) -> Study:
+    return Study(
+        task=loop.task,
+        dataset=loop.evaluation,
+        predictions=answers,
+        metric=loop.metric,
+        attributes=loop.attributes,
+        options=loop.options,
+    )
+
+
+def _weakest(loop: Loop, found: Mapping[str, Any], pool: Assigned) -> list[int]:
+    rows = found["kinds"]["domain"]["attributes"]
+    values = [row["proficiency"][BEFORE]["value"] for row in rows]
+    counts = [int((pool.chosen == number).any(axis=1).sum()) for number in range(len(rows))]
+    # Of a domain's rows the base and the validation take their part, whatever is drawn.
+    taken = (loop.base + loop.validation) / max(1, len(pool.instances))
+    if taken >= 1:
+        raise MagistrateError(f"{len(pool.instances):,} rows are too few for {loop.base} and {loop.validation} to validate on")
+    enough = int(np.ceil(max(shares(loop.added, loop.how_many)) / (1 - taken)))
+    names = [row["name"] for row in rows]
+    proficiency = [float("nan") if value is None else value for value in values]
+    return weakest(proficiency, counts, loop.how_many, names=names, enough=enough)
+
+
+def _assigned(study: Path, names: list[str]) -> Any:
+    """The domains of each instance, as the study has assigned them; -1 for none."""
+    rows = pyarrow.parquet.read_table(study / "assignments.parquet", columns=["domain"])["domain"].to_pylist()
+    widest = max(map(len, rows))
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.array([[*(numbers[name] for name in row), *[-1] * (widest - len(row))] for row in rows], np.int16)
