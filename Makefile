@@ -24,12 +24,13 @@ demo: setup
 demo-server: setup
 	@.venv/bin/python scripts/demo_server.py
 
-# Two at a time: most of a test's time is the start of an engine, which takes one core. A file's tests stay together.
+# Two at a time: most of a test's time is the start of an engine, which takes one core. A file's tests stay together. PyTorch's
+# threads wait by spinning: with two for each of two tests, two cores do little else.
 test: setup
-	.venv/bin/python -m pytest -n 2 --dist loadfile --durations=15
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile --durations=15
 
 stress: setup
-	.venv/bin/python -m pytest -m stress
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -m stress
 
 lint: setup
 	.venv/bin/ruff check .
