@@ -35,7 +35,9 @@ def command(tmp_path: Path) -> list[str]:
     return [sys.executable, "-m", "magistrate", "improve", *map(str, options), "--max-tokens", "8"]
 
 
-@pytest.mark.parametrize("twice", [False, pytest.param(True, marks=pytest.mark.stress)])
+# Six starts of an engine: minutes. Its parts have tests of their own.
+@pytest.mark.stress
+@pytest.mark.parametrize("twice", [False, True])
 def test_a_model_is_studied_trained_where_it_is_weak_and_studied_again(command: list[str], tmp_path: Path, twice: bool) -> None:
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
