@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from finetune.recipe import Recipe
+from finetune.training import Trained
 
 
-class Result(Protocol):
-    """What a learning rate came to."""
-
-    @property
-    def rate(self) -> float:
-        """The learning rate."""
-
-    @property
-    def step(self) -> int:
-        """Of the checkpoint that validates best."""
-
-    @property
-    def validation(self) -> float:
-        """Its loss by token."""
-
-
-def card(recipe: Recipe, making: dict[str, Any], results: Sequence[Result], best: Result) -> str:
+def card(recipe: Recipe, making: dict[str, Any], results: Sequence[Trained], best: Trained) -> str:
     """Write it, with the fields that the hub reads at its head.
 
     Args:

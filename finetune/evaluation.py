@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from evals.generation import Sampling, generate
 from evals.metrics.metric import Metric, Pair
 from evals.tasks import Instance, Task
+from evals.whole_files import write_whole
 from judges.bench import Audience
 from judges.engines.engine import Engine
 
@@ -61,9 +62,7 @@ class Evaluation:
         measured = asyncio.run(self.metric.measure(pairs))
         by_id = {pair.id: one.value for pair, one in zip(pairs, measured, strict=True)}
         values = [by_id.get(one.id) for one in self.instances]
-        scratch = place / f".{VALUES}.part"
-        scratch.write_text(json.dumps(values), encoding="utf-8")
-        scratch.replace(place / VALUES)
+        write_whole(place / VALUES, json.dumps(values))
         return np.array(values, np.float64)
 
     async def _answer(self, engine: Engine, answers: Path, audience: Audience) -> None:

@@ -18,9 +18,10 @@ from evals.metrics.metric import Metric
 from evals.qualeval import Options, Study, run_study
 from evals.qualeval.attributes import Found, read_given
 from evals.tasks import Dataset, Instance, Predictions, Task, read_predictions
+from evals.whole_files import write_whole
 from finetune.domains import assign_domains
 from finetune.evaluation import ANSWERS, Evaluation
-from finetune.experiment import BEFORE, RANDOM, Assigned, Experiment, run, targeted_name
+from finetune.experiment import BEFORE, MAX_TOKENS, RANDOM, VALIDATION, Assigned, Experiment, run, targeted_name
 from finetune.model import locate
 from finetune.recipe import Recipe
 from finetune.selection import ADDED, BASE, shares, weakest
@@ -69,8 +70,8 @@ class Loop:
     seeds: tuple[int, ...] = (0,)
     base: int = BASE
     added: int = ADDED
-    validation: int = BASE
-    max_tokens: int = 128
+    validation: int = VALIDATION
+    max_tokens: int = MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +128,7 @@ def improve(
     # Kept apart, since the second study writes its own over it, and would find the first one's insights out of place.
     kept = folder / BEFORE / "report.json"
     if not kept.exists():
-        scratch = kept.with_name(f".{kept.name}.part")
-        scratch.write_text(json.dumps(study({BEFORE: BEFORE})), encoding="utf-8")
-        scratch.replace(kept)
+        write_whole(kept, json.dumps(study({BEFORE: BEFORE})))
     found = json.loads(kept.read_text(encoding="utf-8"))
     domains = read_given(folder / STUDY / "attributes.json")["domain"]
     pool = _with(judge_of, lambda judge: assign_domains(loop.pool, domains, folder / "pool", judge, loop.options, audience))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evals.whole_files import write_whole
 from finetune.card import card
 from finetune.recipe import Recipe
 from finetune.trainer import Listener
@@ -66,5 +67,5 @@ def sweep(
         shutil.rmtree(adapter, ignore_errors=True)
         scratch.replace(adapter)
         table = [{"rate": one.rate, "step": one.step, "validation": one.validation, "chosen": one is best} for one in trained]
-        (folder / "sweep.json").write_text(json.dumps(table, indent=1), encoding="utf-8")
+        write_whole(folder / "sweep.json", json.dumps(table, indent=1))
     return Sweep(trained, best, adapter)

@@ -13,6 +13,7 @@ import numpy as np
 from evals.plain_text import plain
 from evals.statistics.bootstrap import ROUNDS
 from evals.statistics.crossed import crossed_difference
+from evals.whole_files import write_whole
 from finetune.experiment import Experiment, Values
 
 PAPER = Path(__file__).parent / "table_1.toml"
@@ -73,9 +74,7 @@ def write_table(experiment: Experiment, values: Values, folder: Path) -> list[Pa
     found = table(experiment, values)
     files = {"table.md": markdown(found), "table.json": json.dumps(found, ensure_ascii=False, indent=1) + "\n"}
     for name, text in files.items():
-        scratch = folder / f".{name}.part"
-        scratch.write_text(text, encoding="utf-8")
-        scratch.replace(folder / name)
+        write_whole(folder / name, text)
     return [folder / name for name in files]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from evals.whole_files import write_whole
 from finetune import checkpoints, memory
 from finetune.batches import Packs
 from finetune.conversations import Conversation, Rejected
@@ -154,7 +155,7 @@ def train(
     if is_first():
         _copy_adapter(best, folder / ADAPTER, chat)
         facts = {"step": trained.step, "validation": trained.validation, "packing": packs.efficiency, "history": trained.history}
-        _write_json(done, facts)
+        write_whole(done, json.dumps(facts, indent=1))
     trainer.accelerator.wait_for_everyone()
     return trained
 
@@ -195,7 +196,7 @@ def _check_same(folder: Path, making: dict[str, Any]) -> None:
     """
     file = folder / MAKING
     if not file.exists():
-        _write_json(file, making)
+        write_whole(file, json.dumps(making, indent=1))
         return
     try:
         there = json.loads(file.read_text(encoding="utf-8"))
@@ -225,12 +226,3 @@ def _digest(rows: Sequence[Row]) -> str:
         total.update(f"{row.id}\n{row.answer}\n{len(row.ids)}\n".encode())
         total.update(row.ids.tobytes())
     return total.hexdigest()[:16]
-
-
-def _write_json(file: Path, fields: dict[str, Any]) -> None:
-    scratch = file.with_name(f".{file.name}.part")
-    with scratch.open("w", encoding="utf-8") as opened:
-        json.dump(fields, opened, indent=1)
-        opened.flush()
-        os.fsync(opened.fileno())
-    scratch.replace(file)

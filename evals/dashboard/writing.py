@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from evals.dashboard.charts import row_sets
 from evals.dashboard.page import page
 from evals.dashboard.pictures import picture_names, pictures
 from evals.dashboard.text import markdown
+from evals.whole_files import write_whole
 from judges.errors import MagistrateError
 
 PARTS = ("title", "made", "counts", "metric", "models", "kinds", "samples", "insights")
@@ -36,25 +36,11 @@ def write(report: Mapping[str, Any], folder: Path) -> list[Path]:
     texts = {"index.html": page(report, sets), "report.md": markdown(report, sets, drawn.keys())}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        written = [_whole(folder / name, text.encode()) for name, text in texts.items()]
-        written += [_whole(folder / name, data) for name, data in drawn.items()]
+        written = [write_whole(folder / name, text) for name, text in texts.items()]
+        written += [write_whole(folder / name, data) for name, data in drawn.items()]
         for name in picture_names():
             if name not in drawn:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise MagistrateError(f"the page cannot be written to {folder}: {error}") from error
     return written
-
-
-def _whole(path: Path, data: bytes) -> Path:
-    scratch = path.with_name(f".{path.name}.part")
-    try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
-    return path
