@@ -16,7 +16,7 @@ from evals.metrics.metric import Metric, Pair
 from evals.tasks import Instance, Task
 from evals.whole_files import write_whole
 from judges.bench import Audience
-from judges.engines.engine import Engine
+from judges.engines.engine import Engine, and_close
 
 ANSWERS = "answers.jsonl"
 VALUES = "values.json"
@@ -56,7 +56,10 @@ class Evaluation:
         """
         place.mkdir(parents=True, exist_ok=True)
         answers = place / ANSWERS
-        asyncio.run(self._answer(self.engine_of(model), answers, audience))
+        engine = self.engine_of(model)
+        sampling = Sampling(temperature=0, shots=0, max_tokens=self.max_tokens)
+        answering = generate(self.task, self.instances, self.instances, engine, answers, sampling, audience)
+        asyncio.run(and_close(answering, engine))
         said = {row["id"]: row["prediction"] for row in map(json.loads, answers.read_text(encoding="utf-8").splitlines())}
         pairs = [Pair(one.id, one.fields, one.truth, said[one.id]) for one in self.instances if said[one.id] is not None]
         measured = asyncio.run(self.metric.measure(pairs))
@@ -64,13 +67,6 @@ class Evaluation:
         values = [by_id.get(one.id) for one in self.instances]
         write_whole(place / VALUES, json.dumps(values))
         return np.array(values, np.float64)
-
-    async def _answer(self, engine: Engine, answers: Path, audience: Audience) -> None:
-        sampling = Sampling(temperature=0, shots=0, max_tokens=self.max_tokens)
-        try:
-            await generate(self.task, self.instances, self.instances, engine, answers, sampling, audience)
-        finally:
-            await engine.close()
 
 
 def evaluated(place: Path) -> NDArray[np.float64] | None:

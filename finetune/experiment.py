@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from evals.metrics.metric import Metric
 from evals.tasks import Instance, Task
 from finetune.conversations import of_task
 from finetune.evaluation import Evaluation, evaluated
+from finetune.making import digest, keep_making
 from finetune.merging import merge
 from finetune.model import load_tokenizer, locate
 from finetune.recipe import Recipe
@@ -32,6 +34,7 @@ VALIDATION = 250
 MAX_TOKENS = 128
 RANDOM = "random"
 BEFORE = "before"
+MAKING = "experiment.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,42 +51,64 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """What is compared, and on what.
+class Plan:
+    """How models are trained and measured, whichever domains their rows are of.
 
     Attributes:
         task: What is learned.
         metric: How answers are measured.
         recipe: How models are trained.
-        domains: The names of all domains.
-        pool: Instances to train on.
-        evaluation: Instances to answer, none of them in the pool.
-        sets: Domains that are added from, set by set, by their numbers.
         seeds: Of the rows that are drawn and of the training; each is a run of its own.
         base: Rows that every model is trained on.
         added: Rows that are added.
         validation: Rows of the pool that checkpoints and learning rates are chosen by, in no training set.
         max_tokens: Room for an answer.
-
-    Raises:
-        MagistrateError: There is nothing to compare, or an instance is in both the pool and the evaluation.
     """
 
     task: Task
     metric: Metric
     recipe: Recipe
-    domains: Sequence[str]
-    pool: Assigned
-    evaluation: Assigned
-    sets: Sequence[Sequence[int]]
     seeds: Sequence[int] = (0, 1, 2)
     base: int = BASE
     added: int = ADDED
     validation: int = VALIDATION
     max_tokens: int = MAX_TOKENS
 
+    def making(self, pool: Sequence[Instance], evaluation: Sequence[Instance]) -> dict[str, Any]:
+        """What every model hangs on, and every answer. Seeds may be added later."""
+        return {
+            "task": self.task.model_dump(mode="json"),
+            "metric": self.metric.name,
+            "recipe": self.recipe.model_dump(mode="json"),
+            "rows": digest([[one.id, one.input, one.truth] for one in pool]),
+            "evaluation": digest([[one.id, one.input, one.truth] for one in evaluation]),
+            **{name: getattr(self, name) for name in ("base", "added", "validation", "max_tokens")},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What is compared, and on what.
+
+    Attributes:
+        plan: How.
+        domains: The names of all domains.
+        pool: Instances to train on.
+        evaluation: Instances to answer, none of them in the pool.
+        sets: Domains that are added from, set by set, by their numbers.
+
+    Raises:
+        MagistrateError: There is nothing to compare, or an instance is in both the pool and the evaluation.
+    """
+
+    plan: Plan
+    domains: Sequence[str]
+    pool: Assigned
+    evaluation: Assigned
+    sets: Sequence[Sequence[int]]
+
     def __post_init__(self) -> None:
-        if not self.sets or not self.seeds:
+        if not self.sets or not self.plan.seeds:
             raise MagistrateError("give a set of domains and a seed, or there is nothing to compare")
         asked = {one.input for one in self.evaluation.instances}
         both = [one.id for one in self.pool.instances if one.input in asked]
@@ -128,19 +153,22 @@ def run(
         report_to: Where a training's figures are reported.
 
     Raises:
-        MagistrateError: There are too few rows, or a model cannot be trained or evaluated here.
+        MagistrateError: There are too few rows, a model cannot be trained or evaluated here, or the folder holds
+            another experiment.
     """
-    recipe = experiment.recipe
+    plan = experiment.plan
+    recipe = plan.recipe
+    keep_making(folder / MAKING, _making(experiment), "an experiment")
     base = locate(recipe)
     chat = load_tokenizer(recipe, base)
     asked = experiment.evaluation.instances
-    evaluation = Evaluation(experiment.task, experiment.metric, asked, experiment.max_tokens, engine_of)
+    evaluation = Evaluation(plan.task, plan.metric, asked, plan.max_tokens, engine_of)
 
     def trained(name: str, rows: NDArray[np.int64], held_out: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
         place = folder / name
         if (there := evaluated(place)) is not None:
             return there
-        found = (of_task(experiment.task, [experiment.pool.instances[row] for row in part]) for part in (rows, held_out))
+        found = (of_task(plan.task, [experiment.pool.instances[row] for row in part]) for part in (rows, held_out))
         data = Data.of(recipe, chat, *found)
         done = sweep(recipe, data, place, seed=seed, listener=listener(name), report_to=report_to)
         merged = place / "merged"
@@ -154,7 +182,7 @@ def run(
     if before is None:
         before = evaluation.evaluate(base, folder / BEFORE, audience(BEFORE, len(asked)))
     random, targeted = [], []
-    for seed in experiment.seeds:
+    for seed in plan.seeds:
         held_out, (control, *sets) = draw(experiment, seed)
         random.append(trained(f"seed-{seed}/{RANDOM}", control, held_out, seed))
         targeted.append(
@@ -174,13 +202,23 @@ def draw(experiment: Experiment, seed: int) -> tuple[NDArray[np.int64], list[NDA
     Raises:
         MagistrateError: There are too few.
     """
-    pool = experiment.pool
-    order = np.random.default_rng([seed, experiment.validation]).permutation(len(pool.instances))
-    held_out, rest = order[: experiment.validation], np.sort(order[experiment.validation :])
+    plan, pool = experiment.plan, experiment.pool
+    order = np.random.default_rng([seed, plan.validation]).permutation(len(pool.instances))
+    held_out, rest = order[: plan.validation], np.sort(order[plan.validation :])
     found = [
-        select(pool.chosen[rest], one, names=experiment.domains, base=experiment.base, added=experiment.added, seed=seed)
+        select(pool.chosen[rest], one, names=experiment.domains, base=plan.base, added=plan.added, seed=seed)
         for one in experiment.sets
     ]
     first = found[0]
     rows = [np.concatenate([first.base, first.control]), *(np.concatenate([one.base, one.targeted]) for one in found)]
     return held_out, [rest[one] for one in rows]
+
+
+def _making(experiment: Experiment) -> dict[str, Any]:
+    """What every model hangs on. Sets may be added later, as seeds may."""
+    pool = experiment.pool
+    return {
+        **experiment.plan.making(pool.instances, experiment.evaluation.instances),
+        "domains": list(experiment.domains),
+        "assigned": digest(pool.chosen.tolist()),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,26 +14,26 @@ import numpy as np
 import pyarrow.parquet
 
 from evals.dashboard import write
-from evals.metrics.metric import Metric
 from evals.qualeval import Options, Study, run_study
 from evals.qualeval.attributes import Found, read_given
-from evals.tasks import Dataset, Instance, Predictions, Task, read_predictions
+from evals.tasks import Dataset, Instance, Predictions, read_predictions
 from evals.whole_files import write_whole
 from finetune.domains import assign_domains
 from finetune.evaluation import ANSWERS, Evaluation
-from finetune.experiment import BEFORE, MAX_TOKENS, RANDOM, VALIDATION, Assigned, Experiment, run, targeted_name
+from finetune.experiment import BEFORE, RANDOM, Assigned, Experiment, Plan, run, targeted_name
+from finetune.making import keep_making
 from finetune.model import locate
-from finetune.recipe import Recipe
-from finetune.selection import ADDED, BASE, shares, weakest
+from finetune.selection import shares, weakest
 from finetune.table import write_table
 from finetune.trainer import Listener
 from finetune.training import ADAPTER
 from judges.bench import Audience
-from judges.engines.engine import Engine
+from judges.engines.engine import Engine, and_close
 from judges.errors import MagistrateError
 from judges.qualeval import Kind
 
 STUDY = "study"
+MAKING = "loop.json"
 TARGETED = "targeted"
 
 Result = TypeVar("Result")
@@ -44,34 +44,22 @@ class Loop:
     """What is improved, and how.
 
     Attributes:
-        task: What the model is to do.
-        metric: How its answers are measured.
-        recipe: Which model, and how it is trained.
+        plan: How models are trained and measured.
         pool: Instances to train on.
         evaluation: Instances to study the model on, none of them in the pool.
         how_many: Domains to add rows of, from 1 to 3.
+        judge: Who judges, as a user says it, so that another judge does not go on with the loop.
         attributes: Lists that a user gives, by kind; the others are discovered.
         options: Of the study.
-        seeds: Of the rows that are drawn and of the training.
-        base: Rows that every model is trained on.
-        added: Rows that are added.
-        validation: Rows that checkpoints and learning rates are chosen by.
-        max_tokens: Room for an answer.
     """
 
-    task: Task
-    metric: Metric
-    recipe: Recipe
+    plan: Plan
     pool: list[Instance]
     evaluation: Dataset
     how_many: int
+    judge: str
     attributes: Mapping[Kind, Found] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
-    seeds: tuple[int, ...] = (0,)
-    base: int = BASE
-    added: int = ADDED
-    validation: int = VALIDATION
-    max_tokens: int = MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +103,12 @@ def improve(
         report_to: Where a training's figures are reported.
 
     Raises:
-        MagistrateError: No domain has rows enough, or a model or the judge cannot be run here.
+        MagistrateError: No domain has rows enough, a model or the judge cannot be run here, or the folder holds another loop.
     """
-    asked = loop.evaluation.instances
-    evaluation = Evaluation(loop.task, loop.metric, asked, loop.max_tokens, engine_of)
-    evaluation.evaluate(locate(loop.recipe), folder / BEFORE, audience(f"answers {BEFORE}", len(asked)))
+    plan, asked = loop.plan, loop.evaluation.instances
+    keep_making(folder / MAKING, _making(loop), "a loop")
+    evaluation = Evaluation(plan.task, plan.metric, asked, plan.max_tokens, engine_of)
+    evaluation.evaluate(locate(plan.recipe), folder / BEFORE, audience(f"answers {BEFORE}", len(asked)))
 
     def study(places: Mapping[str, str]) -> dict[str, Any]:
         answers = [read_predictions(name, folder / place / ANSWERS, loop.evaluation) for name, place in places.items()]
@@ -134,18 +123,11 @@ def improve(
     pool = _with(judge_of, lambda judge: assign_domains(loop.pool, domains, folder / "pool", judge, loop.options, audience))
     chosen = _weakest(loop, found, pool)
     experiment = Experiment(
-        task=loop.task,
-        metric=loop.metric,
-        recipe=loop.recipe,
+        plan=plan,
         domains=domains.names,
         pool=pool,
         evaluation=Assigned(asked, _assigned(folder / STUDY, domains.names)),
         sets=[chosen],
-        seeds=loop.seeds,
-        base=loop.base,
-        added=loop.added,
-        validation=loop.validation,
-        max_tokens=loop.max_tokens,
     )
     values = run(
         experiment,
@@ -156,7 +138,7 @@ def improve(
         report_to=report_to,
     )
 
-    first = loop.seeds[0]
+    first = plan.seeds[0]
     after = study({BEFORE: BEFORE, RANDOM: f"seed-{first}/{RANDOM}", TARGETED: targeted_name(first, chosen)})
     page = write(after, folder / STUDY)[0]
     adapter = folder / ADAPTER
@@ -164,39 +146,43 @@ def improve(
     return Improved([domains.names[one] for one in chosen], page, write_table(experiment, values, folder)[0], adapter)
 
 
-def _with(judge_of: Callable[[], Engine], what: Callable[[Engine], Awaitable[Result]]) -> Result:
+def _with(judge_of: Callable[[], Engine], what: Callable[[Engine], Coroutine[Any, Any, Result]]) -> Result:
     """Do something with the judge, and let it go."""
+    judge = judge_of()
+    return asyncio.run(and_close(what(judge), judge))
 
-    async def done() -> Result:
-        judge = judge_of()
-        try:
-            return await what(judge)
-        finally:
-            await judge.close()
 
-    return asyncio.run(done())
+def _making(loop: Loop) -> dict[str, Any]:
+    return {
+        **loop.plan.making(loop.pool, loop.evaluation.instances),
+        "how_many": loop.how_many,
+        "judge": loop.judge,
+        "attributes": {kind: list(found.names) for kind, found in loop.attributes.items()},
+        "options": loop.options.as_fields(),
+    }
 
 
 def _study(loop: Loop, answers: list[Predictions]) -> Study:
     return Study(
-        task=loop.task,
+        task=loop.plan.task,
         dataset=loop.evaluation,
         predictions=answers,
-        metric=loop.metric,
+        metric=loop.plan.metric,
         attributes=loop.attributes,
         options=loop.options,
     )
 
 
 def _weakest(loop: Loop, found: Mapping[str, Any], pool: Assigned) -> list[int]:
+    plan = loop.plan
     rows = found["kinds"]["domain"]["attributes"]
     values = [row["proficiency"][BEFORE]["value"] for row in rows]
     counts = [int((pool.chosen == number).any(axis=1).sum()) for number in range(len(rows))]
     # Of a domain's rows the base and the validation take their part, whatever is drawn.
-    taken = (loop.base + loop.validation) / max(1, len(pool.instances))
+    taken = (plan.base + plan.validation) / max(1, len(pool.instances))
     if taken >= 1:
-        raise MagistrateError(f"{len(pool.instances):,} rows are too few for {loop.base} and {loop.validation} to validate on")
-    enough = int(np.ceil(max(shares(loop.added, loop.how_many)) / (1 - taken)))
+        raise MagistrateError(f"{len(pool.instances):,} rows are too few for {plan.base} and {plan.validation} to validate on")
+    enough = int(np.ceil(max(shares(plan.added, loop.how_many)) / (1 - taken)))
     names = [row["name"] for row in rows]
     proficiency = [float("nan") if value is None else value for value in values]
     return weakest(proficiency, counts, loop.how_many, names=names, enough=enough)

@@ -27,7 +27,7 @@ def table(experiment: Experiment, values: Values, *, rounds: int = ROUNDS, seed:
         which have ``name``, ``instances``, the means ``random`` and ``targeted``, their ``difference`` with ``low`` and
         ``high``, and the means ``by_seed``. ``None`` stands where there is no figure.
     """
-    member = experiment.evaluation.chosen
+    plan, member = experiment.plan, experiment.evaluation.chosen
     sets = []
     for number, domains in enumerate(experiment.sets):
         targeted = values.targeted[number]
@@ -54,11 +54,11 @@ def table(experiment: Experiment, values: Values, *, rounds: int = ROUNDS, seed:
         ]
         sets.append({"domains": rows[:-1], "overall": rows[-1]})
     return {
-        "metric": experiment.metric.title,
-        "recipe": experiment.recipe.name,
-        "seeds": list(experiment.seeds),
+        "metric": plan.metric.title,
+        "recipe": plan.recipe.name,
+        "seeds": list(plan.seeds),
         "instances": len(member),
-        "rows": {"base": experiment.base, "added": experiment.added, "validation": experiment.validation},
+        "rows": {"base": plan.base, "added": plan.added, "validation": plan.validation},
         "before": _mean(values.before),
         "sets": sets,
     }

@@ -19,6 +19,7 @@ from evals.whole_files import write_whole
 from finetune import checkpoints, memory
 from finetune.batches import Packs
 from finetune.conversations import Conversation, Rejected
+from finetune.making import keep_making
 from finetune.model import add_adapter, load_base, load_tokenizer, locate
 from finetune.recipe import Recipe
 from finetune.rows import Row, encode
@@ -122,7 +123,7 @@ def train(
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     making = _making(recipe, data, base, rate, seed)
     if is_first():  # the launcher ends the others with the first
-        _check_same(folder, making)
+        keep_making(folder / MAKING, making, "a training")
         checkpoints.throw_away_spoilt(folder)
 
     done = folder / "trained.json"
@@ -186,27 +187,6 @@ def _making(recipe: Recipe, data: Data, base: Path, rate: float, seed: int) -> d
         "rejected": [asdict(one) for one in data.rejected],
         "versions": {name: metadata.version(name) for name in VERSIONS},
     }
-
-
-def _check_same(folder: Path, making: dict[str, Any]) -> None:
-    """Write down how it is made; where that is written already, make sure that it is made in the same way.
-
-    Raises:
-        MagistrateError: It is not.
-    """
-    file = folder / MAKING
-    if not file.exists():
-        write_whole(file, json.dumps(making, indent=1))
-        return
-    try:
-        there = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise MagistrateError(f"{file} cannot be read: {error}; give another folder") from None
-    differing = [name for name in making if there.get(name) != making[name]]
-    if differing:
-        raise MagistrateError(
-            f"{folder} holds a training that differs in {', '.join(differing)}; give another folder, or remove it"
-        )
 
 
 def _copy_adapter(checkpoint: Path, adapter: Path, chat: ChatTokenizer) -> None:

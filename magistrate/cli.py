@@ -15,14 +15,14 @@ from rich.text import Text
 
 from judges import catalog
 from judges.engines import ENGINES, open_engine
-from judges.engines.engine import CONSTRAINTS
+from judges.engines.engine import CONSTRAINTS, and_close
 from judges.errors import MagistrateError
 from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
 from magistrate.finetuning import finetune, improve
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
 from magistrate.studies import generate, qualeval
-from magistrate.terminal import and_close, clear_errors, pairs
+from magistrate.terminal import clear_errors, pairs
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 judges = typer.Typer(invoke_without_command=True)

@@ -13,11 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from judges.engines import ENGINES, open_engine
+from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.calls import LOCAL
 from magistrate.flags import BaseUrl, DataFile, Debug, EngineName, Limit, Seed, TaskFile, TaskName
 from magistrate.studies import open_judge_engine, open_task
-from magistrate.terminal import and_close, clear_errors
+from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
     from finetune.conversations import Rejected
@@ -170,7 +171,7 @@ def augment(
             from evals.qualeval.attributes import read_given
             from evals.tasks import read_dataset
             from finetune.domains import assign_domains
-            from finetune.experiment import Experiment, run
+            from finetune.experiment import Experiment, Plan, run
             from finetune.recipe import Recipe
             from finetune.table import write_table
 
@@ -180,6 +181,16 @@ def augment(
             if given is None:
                 raise MagistrateError(f"{attributes} has no list `domain`")
             sets = [_numbers(text, given.names) for text in domains or ()]
+            plan = Plan(
+                task=what,
+                metric=open_metric(what.metric, what.metric_options),
+                recipe=how,
+                seeds=range(seeds),
+                base=rows,
+                added=added,
+                validation=held_out,
+                max_tokens=max_tokens,
+            )
             parts = [read_dataset(what, path, most).instances for path, most in ((data, limit), (evaluation, None))]
         judge = open_judge_engine(engine, model, base_url, None, None)
 
@@ -197,20 +208,7 @@ def augment(
             ]
 
         pool, asked = asyncio.run(and_close(assigned(), judge))
-        experiment = Experiment(
-            task=what,
-            metric=open_metric(what.metric, what.metric_options),
-            recipe=how,
-            domains=given.names,
-            pool=pool,
-            evaluation=asked,
-            sets=sets,
-            seeds=range(seeds),
-            base=rows,
-            added=added,
-            validation=held_out,
-            max_tokens=max_tokens,
-        )
+        experiment = Experiment(plan=plan, domains=given.names, pool=pool, evaluation=asked, sets=sets)
         values = run(
             experiment,
             output,
@@ -255,24 +253,29 @@ def improve(
             from evals.metrics.metric import open_metric
             from evals.qualeval.attributes import read_given
             from evals.tasks import read_dataset
+            from finetune.experiment import Plan
             from finetune.improve import Loop
             from finetune.improve import improve as go_through
             from finetune.recipe import Recipe
 
             what = open_task(task, config)
-            loop = Loop(
+            plan = Plan(
                 task=what,
                 metric=open_metric(what.metric, what.metric_options),
                 recipe=Recipe.load(recipe, variant, base=base),
-                pool=read_dataset(what, data, limit).instances,
-                evaluation=read_dataset(what, evaluation),
-                how_many=domains,
-                attributes=read_given(attributes) if attributes is not None else {},
-                seeds=tuple(range(seeds)),
+                seeds=range(seeds),
                 base=rows,
                 added=added,
                 validation=held_out,
                 max_tokens=max_tokens,
+            )
+            loop = Loop(
+                plan=plan,
+                pool=read_dataset(what, data, limit).instances,
+                evaluation=read_dataset(what, evaluation),
+                how_many=domains,
+                judge=f"{engine} {model} {base_url}",
+                attributes=read_given(attributes) if attributes is not None else {},
             )
         found = go_through(
             loop,

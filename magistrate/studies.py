@@ -12,10 +12,10 @@ from rich.console import Console
 
 from judges import catalog
 from judges.engines import ENGINES, open_engine
-from judges.engines.engine import Engine
+from judges.engines.engine import Engine, and_close
 from judges.errors import MagistrateError
 from magistrate.flags import BaseUrl, DataFile, Debug, Dtype, EngineName, Limit, Seed, TaskFile, TaskName, Window
-from magistrate.terminal import and_close, clear_errors
+from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
     from evals.tasks import Task

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from judges.bench import Audience, Tally
-from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from magistrate.quiet import quiet
 
 INTERRUPTED = 130
-
-Result = TypeVar("Result")
 
 
 @contextmanager
@@ -41,14 +37,6 @@ def clear_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterat
             raise
         print(f"magistrate: unexpected {type(error).__name__}: {error} (`--debug` shows where)", file=sys.stderr)
         raise typer.Exit(1) from None
-
-
-async def and_close(run: Coroutine[Any, Any, Result], engine: Engine) -> Result:
-    """Await something that needs an engine, and let the engine go."""
-    try:
-        return await run
-    finally:
-        await engine.close()
 
 
 def pairs(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:

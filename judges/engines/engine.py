@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from judges.judge import Message
+
+Result = TypeVar("Result")
 
 CONSTRAINTS = ("outlines", "xgrammar", "guidance")
 """Constraint backends by the names users know. The first is the default."""
@@ -170,3 +172,11 @@ class Engine(ABC):
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
+
+
+async def and_close(run: Coroutine[Any, Any, Result], engine: Engine) -> Result:
+    """Await something that needs an engine, and let the engine go."""
+    try:
+        return await run
+    finally:
+        await engine.close()

@@ -11,7 +11,7 @@ import pytest
 
 from evals.metrics.metric import open_metric
 from evals.tasks import Instance, Task
-from finetune.experiment import BEFORE, Assigned, Experiment, Values, draw, run
+from finetune.experiment import BEFORE, Assigned, Experiment, Plan, Values, draw, run
 from finetune.recipe import Recipe
 from finetune.table import markdown, table
 from judges.engines.transformers import TransformersEngine
@@ -27,21 +27,29 @@ def instances(count: int, name: str) -> Assigned:
     return Assigned(made, np.argsort(chance.random((count, 3)), axis=1)[:, :2].astype(np.int16))
 
 
+def reassigned(pool: Assigned) -> Assigned:
+    return Assigned(pool.instances, pool.chosen[:, ::-1])
+
+
 def experiment(folder: Path, **changed: Any) -> Experiment:
     recipe = Recipe.load(write_recipe(folder, steps=3, checkpoints=3, dropout=0))
-    options: dict[str, Any] = {
+    plan: dict[str, Any] = {
         "task": Task.load("dialogsum"),
         "metric": open_metric("rouge-l"),
         "recipe": recipe,
-        "domains": DOMAINS,
-        "pool": instances(80, "pool"),
-        "evaluation": instances(6, "evaluation"),
-        "sets": [[0], [2, 1]],
         "seeds": [0, 5],
         "base": 12,
         "added": 9,
         "validation": 6,
         "max_tokens": 6,
+    }
+    plan |= {name: changed.pop(name) for name in list(changed) if name in plan}
+    options: dict[str, Any] = {
+        "plan": Plan(**plan),
+        "domains": DOMAINS,
+        "pool": instances(80, "pool"),
+        "evaluation": instances(6, "evaluation"),
+        "sets": [[0], [2, 1]],
     }
     return Experiment(**(options | changed))
 
@@ -87,6 +95,10 @@ def test_every_model_is_trained_answers_and_is_not_trained_again(tmp_path: Path)
     again = run(one, tmp_path / "runs", engine_of)
     assert len(made) == 3
     assert (again.targeted == values.targeted).all()
+    with pytest.raises(MagistrateError, match="runs holds an experiment that differs in evaluation; give another folder"):
+        run(experiment(tmp_path, seeds=[3], sets=[[1]], evaluation=instances(7, "evaluation")), tmp_path / "runs", engine_of)
+    with pytest.raises(MagistrateError, match="runs holds an experiment that differs in max_tokens, assigned; give"):
+        run(experiment(tmp_path, seeds=[3], sets=[[1]], max_tokens=5, pool=reassigned(one.pool)), tmp_path / "runs", engine_of)
 
 
 def test_the_table_has_the_means_and_the_differences(tmp_path: Path) -> None:
