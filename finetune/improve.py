@@ -23,8 +23,8 @@ from finetune.evaluation import ANSWERS, Evaluation
 from finetune.experiment import BEFORE, RANDOM, Assigned, Experiment, Plan, run, targeted_name
 from finetune.making import keep_making
 from finetune.model import locate
+from finetune.report import write_report
 from finetune.selection import shares, weakest
-from finetune.table import write_table
 from finetune.trainer import Listener
 from finetune.training import ADAPTER
 from judges.bench import Audience
@@ -69,7 +69,7 @@ class Improved:
     Attributes:
         chosen: The weakest domains, the weakest first.
         page: The study's page, with the model before, with rows at random, and with rows of these domains.
-        table: The differences, as Markdown.
+        table: The page of the differences.
         adapter: Of the first seed, with rows of these domains.
     """
 
@@ -143,7 +143,7 @@ def improve(
     page = write(after, folder / STUDY)[0]
     adapter = folder / ADAPTER
     shutil.copytree(folder / targeted_name(first, chosen) / ADAPTER, adapter, dirs_exist_ok=True)
-    return Improved([domains.names[one] for one in chosen], page, write_table(experiment, values, folder)[0], adapter)
+    return Improved([domains.names[one] for one in chosen], page, write_report(experiment, values, folder)[0], adapter)
 
 
 def _with(judge_of: Callable[[], Engine], what: Callable[[Engine], Coroutine[Any, Any, Result]]) -> Result:

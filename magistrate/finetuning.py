@@ -173,7 +173,7 @@ def augment(
             from finetune.domains import assign_domains
             from finetune.experiment import Experiment, Plan, run
             from finetune.recipe import Recipe
-            from finetune.table import write_table
+            from finetune.report import write_report
 
             how = Recipe.load(recipe, variant, base=base)
             what = open_task(task, config)
@@ -217,7 +217,7 @@ def augment(
             audience=lambda name, count: Watching(console, count, what=f"answers of {name}", debug=debug),
             report_to=("tensorboard",),
         )
-        for file in write_table(experiment, values, output):
+        for file in write_report(experiment, values, output):
             Console().print(f"table: {file}", markup=False, highlight=False)
 
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evals.dashboard import findings, making, theme
 from evals.dashboard.charts import APART_BY_LANE, PADDINGS, Chart, charts, without_legends
+from evals.dashboard.frame import TEMPLATES, environment, policy
 from evals.dashboard.rows import ENOUGH, MOST, Report, Row, attribute_names, kinds, model_names, models, overall_rows
 from evals.dashboard.tables import heading_of, tables
-from evals.dashboard.words import PLURAL, SINGULAR, count, counted, digits, interval, label, line, listed, number
-from evals.plain_text import plain
+from evals.dashboard.words import PLURAL, SINGULAR, counted, digits, interval, label, line, number
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
@@ -36,7 +30,7 @@ def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
     found = charts(report, sets)
     scripts = [_libraries(), (TEMPLATES / "dashboard.js").read_text(encoding="utf-8")]
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             report=report,
@@ -55,12 +49,8 @@ def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
             charts=found,
             tables=tables(report, sets),
             study=_study(report, sets, found),
-            light=theme.LIGHT,
-            dark=theme.DARK,
-            fonts={"serif": theme.SERIF, "sans": theme.SANS, "mono": theme.MONO},
-            style=(TEMPLATES / "dashboard.css").read_text(encoding="utf-8"),
             scripts=[Markup(script) for script in scripts],
-            policy=_policy(scripts),
+            policy=policy(scripts),
             level=f"{LEVEL:.0%}",
             enough=ENOUGH,
             most=MOST,
@@ -72,32 +62,9 @@ def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("evals.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=plain,  # whatever a template shows comes through here, so no text of anyone's is forgotten
-    )
-    environment.filters |= {"number": number, "count": count, "line": line, "label": label, "listed": listed, "counted": counted}
-    return environment
-
-
-@cache
 def _libraries() -> str:
     """Vega, Vega-Lite and what puts them into a page, with the interpreter that needs no ``eval``."""
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed"))
-
-
-def _policy(scripts: list[str]) -> str:
-    """What a browser lets the page do: run these scripts, and ask for nothing."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    sources = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _study(report: Report, sets: Mapping[str, list[Row]], found: Mapping[str, Chart]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from evals.metrics.metric import open_metric
 from evals.tasks import Instance, Task
 from finetune.experiment import BEFORE, Assigned, Experiment, Plan, Values, draw, run
 from finetune.recipe import Recipe
-from finetune.table import markdown, table
+from finetune.report import markdown
+from finetune.table import table
 from judges.engines.transformers import TransformersEngine
 from judges.errors import MagistrateError
 from tests.finetune.training_runs import write_recipe
@@ -116,5 +117,5 @@ def test_the_table_has_the_means_and_the_differences(tmp_path: Path) -> None:
     assert len(travel["by_seed"]) == 2
     text = markdown(found)
     assert "| 1 | Food | " in text
-    assert "+0.200 | 0.200 to 0.200 |" in text
+    assert "+0.200 | +0.200 to +0.200 |" in text
     assert "| Leisure, Food ordering, Hospitality | 26.6, 27.8, 28.3 | 32.0, 32.0, 31.2 | 5.4, 4.2, 2.9 | 4.1 |" in text
