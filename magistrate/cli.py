@@ -19,7 +19,8 @@ from judges.engines.engine import CONSTRAINTS, and_close
 from judges.errors import MagistrateError
 from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
-from magistrate.finetuning import finetune, improve
+from magistrate.augmenting import augment, improve
+from magistrate.finetuning import finetune
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import clear_errors, pairs
@@ -32,6 +33,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(qualeval, name="qualeval")
 app.add_typer(finetune, name="finetune")
 app.command()(generate)
+finetune.command()(augment)
 app.command()(improve)
 
 DATABASE_HERE = "sqlite:///magistrate.db"

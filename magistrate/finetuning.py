@@ -12,29 +12,29 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from judges.engines import ENGINES, open_engine
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.calls import LOCAL
-from magistrate.flags import BaseUrl, DataFile, Debug, EngineName, Limit, Seed, TaskFile, TaskName
-from magistrate.studies import open_judge_engine, open_task
+from magistrate.flags import BaseUrl, Debug, EngineName, Seed
+from magistrate.studies import open_judge_engine
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
     from finetune.conversations import Rejected
-    from finetune.experiment import Assigned
+    from finetune.recipe import Recipe
     from finetune.sweep import Sweep
     from finetune.trainer import Listener
+    from finetune.training import Data
 
 finetune = typer.Typer(no_args_is_help=True)
 
-Seeds = Annotated[int, typer.Option(help="Runs, each with rows and a training of its own.", min=1)]
-BaseRows = Annotated[int, typer.Option("--rows", help="Rows that every model is trained on.", min=1)]
-AddedRows = Annotated[int, typer.Option(help="Rows that are added to them.", min=1)]
-HeldOutRows = Annotated[int, typer.Option(help="Rows that checkpoints are chosen by.", min=1)]
-MaxTokens = Annotated[int, typer.Option(help="Room for an answer, in tokens.", min=1)]
 Variant = Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4.")]
-RecipeName = Annotated[str, typer.Option(help="How: qualeval, grouse, tiny, or a TOML file.")]
+RecipeName = Annotated[str, typer.Option(help="How: qualeval, grouse, small, tiny, or a TOML file.")]
+
+ReportTo = Annotated[
+    list[str] | None,
+    typer.Option(help="Where figures go: tensorboard by default, or others that transformers knows, or none."),
+]
 
 MOST_NAMED = 10
 """Rejected rows that are named on the console."""
@@ -55,10 +55,7 @@ def train(
     recipe: RecipeName = "tiny",
     variant: Variant = None,
     base: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
-    report_to: Annotated[
-        list[str] | None,
-        typer.Option(help="Where figures go: tensorboard by default, or others that transformers knows, or none."),
-    ] = None,
+    report_to: ReportTo = None,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -71,17 +68,74 @@ def train(
             from finetune.conversations import read_conversations
             from finetune.model import load_tokenizer, locate
             from finetune.recipe import Recipe
-            from finetune.sweep import sweep
-            from finetune.training import Data, is_first
+            from finetune.training import Data
 
             how = Recipe.load(recipe, variant, base=base)
             chat = load_tokenizer(how, locate(how))
             rows = Data.of(how, chat, list(read_conversations(data)), list(read_conversations(validation)))
-        if is_first():
-            _print_rejected(console, rows.rejected)
-        found = sweep(how, rows, output, seed=seed, listener=listeners(console), report_to=tuple(report_to or ("tensorboard",)))
-        if is_first():
-            print_sweep(found)
+        _train(console, how, rows, output, seed, report_to)
+
+
+@finetune.command()
+def grouse(
+    data: Annotated[Path, typer.Option(help="Grounded answers: `input`, `references`, `expected_output`, `actual_output`.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for verdicts, rows, checkpoints and the adapter.")],
+    verdicts: Annotated[Path | None, typer.Option(help="What `magistrate score --judge grouse` has written of the data.")] = None,
+    model: Annotated[str | None, typer.Option(help="Or who grades them now: a strong judge.")] = None,
+    engine: EngineName = "endpoint",
+    base_url: BaseUrl = None,
+    training: Annotated[int, typer.Option(help="Samples to train on.", min=1)] = 1000,
+    held_out: Annotated[int, typer.Option(help="Samples to validate on, of other questions.", min=1)] = 200,
+    recipe: RecipeName = "grouse",
+    variant: Variant = None,
+    base: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
+    report_to: ReportTo = None,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """Teach a model to judge as GroUSE does, from samples that a strong judge has graded. Goes on where it was."""
+    from magistrate.quiet import own_console, quiet
+    from magistrate.terminal import Watching
+
+    with clear_errors(debug=debug, stopped=STOPPED):
+        if (verdicts is None) == (model is None):
+            raise MagistrateError("give either --verdicts, or --model to grade the samples now")
+        console = own_console()
+        with console.status("loading"), quiet(enabled=not debug):
+            from finetune.grouse import label, read_verdicts, split, write_split
+            from finetune.model import load_tokenizer, locate
+            from finetune.recipe import Recipe
+            from finetune.training import Data
+            from judges.sources import read_rows
+
+            how = Recipe.load(recipe, variant, base=base)
+            samples = list(read_rows(data))
+        if verdicts is not None:
+            graded = read_verdicts(verdicts)
+        else:
+            judge = open_judge_engine(engine, model, base_url, None, None)
+            grading = label(samples, output, judge, lambda what, count: Watching(console, count, what="grading", debug=debug))
+            graded = asyncio.run(and_close(grading, judge))
+        found = split(samples, graded, training=training, validation=held_out, seed=seed)
+        output.mkdir(parents=True, exist_ok=True)
+        write_split(found, output)
+        told = f"{len(found.training):,} samples to train on, {len(found.validation):,} to validate on, {found.unused:,} more"
+        console.print(f"{told}; {len(found.rejected):,} cannot be learned from", highlight=False)
+        with console.status("loading"), quiet(enabled=not debug):
+            chat = load_tokenizer(how, locate(how))
+            rows = Data.of(how, chat, [*found.training, *found.rejected], found.validation)
+        _train(console, how, rows, output, seed, report_to)
+
+
+def _train(console: Console, recipe: Recipe, rows: Data, output: Path, seed: int, report_to: Sequence[str] | None) -> None:
+    from finetune.sweep import sweep
+    from finetune.training import is_first
+
+    if is_first():
+        _print_rejected(console, rows.rejected)
+    found = sweep(recipe, rows, output, seed=seed, listener=listeners(console), report_to=tuple(report_to or ("tensorboard",)))
+    if is_first():
+        print_sweep(found)
 
 
 def _print_rejected(console: Console, rejected: Sequence[Rejected]) -> None:
@@ -131,175 +185,6 @@ def print_sweep(found: Sweep) -> None:
     console = Console()
     console.print(table)
     console.print(f"adapter: {found.adapter}", markup=False, highlight=False)
-
-
-@finetune.command()
-def augment(
-    data: DataFile,
-    evaluation: Annotated[Path, typer.Option(help="Instances that every model answers; none of them may be in the data.")],
-    attributes: Annotated[Path, typer.Option(help="The domains: a study's attributes.json, or JSON with a list `domain`.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for models, answers and the table.")],
-    domains: Annotated[
-        list[str] | None,
-        typer.Option(help='A set of 1 to 3 domains to add rows of: "Leisure; Food ordering". Once for each set.'),
-    ] = None,
-    task: TaskName = None,
-    config: TaskFile = None,
-    recipe: RecipeName = "qualeval",
-    variant: Variant = None,
-    base: Annotated[str | None, typer.Option(help="Another model to train than the recipe's.")] = None,
-    model: Annotated[str | None, typer.Option(help="Who says which domains an instance has.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    seeds: Seeds = 3,
-    rows: BaseRows = 250,
-    added: AddedRows = 250,
-    held_out: HeldOutRows = 250,
-    max_tokens: MaxTokens = 128,
-    limit: Limit = None,
-    debug: Debug = False,
-) -> None:
-    """QualEval's table 1: train on rows of chosen domains, and on as many at random, and compare. Goes on where it was."""
-    from magistrate.quiet import own_console, quiet
-    from magistrate.terminal import Watching
-
-    with clear_errors(debug=debug, stopped=STOPPED):
-        console = own_console()
-        with console.status("loading"), quiet(enabled=not debug):
-            from evals.metrics.metric import open_metric
-            from evals.qualeval import Options
-            from evals.qualeval.attributes import read_given
-            from evals.tasks import read_dataset
-            from finetune.domains import assign_domains
-            from finetune.experiment import Experiment, Plan, run
-            from finetune.recipe import Recipe
-            from finetune.report import write_report
-
-            how = Recipe.load(recipe, variant, base=base)
-            what = open_task(task, config)
-            given = read_given(attributes).get("domain")
-            if given is None:
-                raise MagistrateError(f"{attributes} has no list `domain`")
-            sets = [_numbers(text, given.names) for text in domains or ()]
-            plan = Plan(
-                task=what,
-                metric=open_metric(what.metric, what.metric_options),
-                recipe=how,
-                seeds=range(seeds),
-                base=rows,
-                added=added,
-                validation=held_out,
-                max_tokens=max_tokens,
-            )
-            parts = [read_dataset(what, path, most).instances for path, most in ((data, limit), (evaluation, None))]
-        judge = open_judge_engine(engine, model, base_url, None, None)
-
-        async def assigned() -> list[Assigned]:
-            return [
-                await assign_domains(
-                    part,
-                    given,
-                    output / name,
-                    judge,
-                    Options(),
-                    lambda stage, count: Watching(console, count, what=stage, debug=debug),
-                )
-                for name, part in zip(("domains-of-data", "domains-of-evaluation"), parts, strict=True)
-            ]
-
-        pool, asked = asyncio.run(and_close(assigned(), judge))
-        experiment = Experiment(plan=plan, domains=given.names, pool=pool, evaluation=asked, sets=sets)
-        values = run(
-            experiment,
-            output,
-            lambda folder: open_engine(ENGINES[0], str(folder)),
-            listener=lambda name: listeners(console, name),
-            audience=lambda name, count: Watching(console, count, what=f"answers of {name}", debug=debug),
-            report_to=("tensorboard",),
-        )
-        for file in write_report(experiment, values, output):
-            Console().print(f"table: {file}", markup=False, highlight=False)
-
-
-def improve(
-    data: Annotated[Path, typer.Option(help="Rows to train on.")],
-    evaluation: Annotated[Path, typer.Option(help="Rows to study the model on; none of them may be in the data.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for all that it leaves.")],
-    task: TaskName = None,
-    config: TaskFile = None,
-    recipe: RecipeName = "qualeval",
-    variant: Variant = None,
-    base: Annotated[str | None, typer.Option(help="Another model to improve than the recipe's.")] = None,
-    domains: Annotated[int, typer.Option(help="How many of the weakest domains to add rows of.", min=1, max=3)] = 2,
-    attributes: Annotated[Path | None, typer.Option(help="Attributes of your own: JSON of lists `domain` and `subtask`.")] = None,
-    model: Annotated[str | None, typer.Option(help="Who judges.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    seeds: Seeds = 1,
-    rows: BaseRows = 250,
-    added: AddedRows = 250,
-    held_out: HeldOutRows = 250,
-    max_tokens: MaxTokens = 128,
-    limit: Limit = None,
-    debug: Debug = False,
-) -> None:
-    """Find where a model is weak, train it there, and look again: study, choose, train, study. Goes on where it was."""
-    from magistrate.quiet import own_console, quiet
-    from magistrate.terminal import Watching
-
-    with clear_errors(debug=debug, stopped=STOPPED):
-        console = own_console()
-        with console.status("loading"), quiet(enabled=not debug):
-            from evals.metrics.metric import open_metric
-            from evals.qualeval.attributes import read_given
-            from evals.tasks import read_dataset
-            from finetune.experiment import Plan
-            from finetune.improve import Loop
-            from finetune.improve import improve as go_through
-            from finetune.recipe import Recipe
-
-            what = open_task(task, config)
-            plan = Plan(
-                task=what,
-                metric=open_metric(what.metric, what.metric_options),
-                recipe=Recipe.load(recipe, variant, base=base),
-                seeds=range(seeds),
-                base=rows,
-                added=added,
-                validation=held_out,
-                max_tokens=max_tokens,
-            )
-            loop = Loop(
-                plan=plan,
-                pool=read_dataset(what, data, limit).instances,
-                evaluation=read_dataset(what, evaluation),
-                how_many=domains,
-                judge=f"{engine} {model} {base_url}",
-                attributes=read_given(attributes) if attributes is not None else {},
-            )
-        found = go_through(
-            loop,
-            output,
-            lambda: open_judge_engine(engine, model, base_url, None, None),
-            lambda folder: open_engine(ENGINES[0], str(folder)),
-            listener=lambda name: listeners(console, name),
-            audience=lambda stage, count: Watching(console, count, what=stage, debug=debug),
-            report_to=("tensorboard",),
-        )
-        out = Console()
-        out.print(f"rows added of: {', '.join(found.chosen)}", markup=False, highlight=False)
-        for name, path in (("table", found.table), ("report", found.page), ("adapter", found.adapter)):
-            out.print(f"{name}: {path}", markup=False, highlight=False)
-
-
-def _numbers(text: str, names: Sequence[str]) -> list[int]:
-    """The domains that a flag names."""
-    found = []
-    for name in (part.strip() for part in text.split(";")):
-        if name not in names:
-            raise MagistrateError(f"there is no domain `{name}`; there are {', '.join(names)}")
-        found.append(names.index(name))
-    return found
 
 
 @finetune.command("load")
