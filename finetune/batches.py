@@ -25,27 +25,33 @@ class Packs(Dataset[list[Row]]):
     Args:
         rows: At least one.
         how: Whether and how they are packed.
+        at_once: How many times the longest row's length a pack has room for, or, where rows are not packed, how many it has.
         multiple: Empty packs are added until their number is a multiple of this. With the packs of a step, every process has as
             many, and the order of packs is the same for any number of processes.
     """
 
-    def __init__(self, rows: Sequence[Row], how: Rows, multiple: int = 1) -> None:
+    def __init__(self, rows: Sequence[Row], how: Rows, *, at_once: int = 1, multiple: int = 1) -> None:
         self.lengths = [len(row.ids) for row in rows]
-        numbers = pack(self.lengths, how.length) if how.packing else [[number] for number in range(len(rows))]
+        room = how.length * at_once
+        numbers = pack(self.lengths, room) if how.packing else _in_order(len(rows), at_once)
         self.filled = len(numbers)
-        self.efficiency = efficiency(self.lengths, numbers, how.length)
+        self.efficiency = efficiency(self.lengths, numbers, room)
         self.packs = [[rows[number] for number in sorted(one)] for one in numbers]
         self.packs += [[_EMPTY] for _ in range(-len(numbers) % multiple)]
 
-    def most_learned(self, packs: int) -> int:
-        """Tokens that loss is taken on in so many packs, at the most."""
-        return sum(sorted((sum(row.learned for row in pack) for pack in self.packs), reverse=True)[:packs])
+    def most_learned(self) -> int:
+        """Tokens that loss is taken on in a pack, at the most."""
+        return max(sum(row.learned for row in pack) for pack in self.packs)
 
     def __len__(self) -> int:
         return len(self.packs)
 
     def __getitem__(self, number: int) -> list[Row]:
         return self.packs[number]
+
+
+def _in_order(rows: int, at_once: int) -> list[list[int]]:
+    return [list(range(first, min(first + at_once, rows))) for first in range(0, rows, at_once)]
 
 
 _EMPTY = Row("", np.zeros(1, np.int32), 1)

@@ -34,7 +34,7 @@ class Lora(Part):
 class Rows(Part):
     """How rows become batches."""
 
-    length: int = Field(gt=0, description="Tokens of a pack, and the most of a row.")
+    length: int = Field(gt=0, description="Most tokens of a row.")
     packing: bool = Field(True, description="Whether several rows share a pack. They never see each other.")
 
 
@@ -44,8 +44,8 @@ class Training(Part):
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1, description="Each is tried.")
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
     warmup_steps: int = Field(0, ge=0)
-    batch: int = Field(gt=0, description="Packs of a step, over all processes.")
-    at_once: int = Field(1, gt=0, description="Packs that a process takes at a time; the others of a step are accumulated.")
+    batch: int = Field(gt=0, description="Lengths of a step: so many times `length` tokens, over all processes.")
+    at_once: int = Field(1, gt=0, description="Lengths of a pack, which a process takes at a time; a step accumulates packs.")
     steps: int | None = Field(None, gt=0)
     epochs: float | None = Field(None, gt=0)
     optimizer: Literal["adamw", "adamw_8bit"] = "adamw"

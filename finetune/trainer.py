@@ -62,8 +62,8 @@ def arguments(
     share = training.at_once * processes
     if training.batch % share:
         raise MagistrateError(
-            f"a step of {training.batch} packs cannot be shared by {processes} processes that take {training.at_once} at once: "
-            "change `batch` or `at_once`"
+            f"a step of `batch = {training.batch}` cannot be shared by {processes} processes that take `at_once = "
+            f"{training.at_once}`: change one of them"
         )
     when: dict[str, Any] = (
         {"save_strategy": "epoch", "eval_strategy": "epoch"}
@@ -77,7 +77,7 @@ def arguments(
     )
     return TrainingArguments(
         output_dir=str(folder),
-        per_device_train_batch_size=training.at_once,
+        per_device_train_batch_size=1,
         gradient_accumulation_steps=training.batch // share,
         max_steps=training.steps or -1,
         num_train_epochs=training.epochs or 1,
@@ -162,7 +162,7 @@ class AnswerTrainer(Trainer):
         mine = range(self.accelerator.process_index, len(self.eval_dataset), self.accelerator.num_processes)
         total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
         self.model.eval()
-        for batch in DataLoader(Subset(self.eval_dataset, list(mine)), batch_size=self.args.train_batch_size, collate_fn=collate):
+        for batch in DataLoader(Subset(self.eval_dataset, list(mine)), batch_size=1, collate_fn=collate):
             batch = self._prepare_inputs(batch)
             with torch.no_grad(), self.compute_loss_context_manager():
                 total += torch.stack([_loss(self.model, batch).double(), torch.as_tensor(batch["targets"].numel()).to(total)])

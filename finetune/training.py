@@ -132,13 +132,12 @@ def train(
         return Trained(rate, folder / ADAPTER, found["step"], found["validation"], found["history"])
 
     chat = load_tokenizer(recipe, base)
-    packs = Packs(data.rows, recipe.rows, recipe.training.batch)
-    validation = Packs(data.validation, recipe.rows)
+    at_once = recipe.training.at_once
+    packs = Packs(data.rows, recipe.rows, at_once=at_once, multiple=max(1, recipe.training.batch // at_once))
+    validation = Packs(data.validation, recipe.rows, at_once=at_once)
     args = arguments(recipe, rate, folder, seed=seed, device=device, processes=processes, report_to=report_to)
     if is_first():
-        taken = memory.need(
-            recipe, base, max(packs.most_learned(args.train_batch_size), validation.most_learned(args.train_batch_size))
-        )
+        taken = memory.need(recipe, base, max(packs.most_learned(), validation.most_learned()))
         log.info("memory: %s", taken)
         memory.check(taken, *memory.free(device))
     model = add_adapter(load_base(recipe, base, device), recipe, seed)

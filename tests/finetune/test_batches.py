@@ -145,3 +145,12 @@ def test_packs_are_filled_up_for_several_processes_with_what_nothing_is_learned_
     assert batch["rows"] == []
     unpacked = Packs(rows(10, 20), Rows(length=100, packing=False))
     assert [len(unpacked[number]) for number in range(2)] == [1, 1]
+
+
+def test_a_pack_has_room_for_what_is_taken_at_once() -> None:
+    lengths = (60, 60, 60, 20)
+    packs = Packs(rows(*lengths), Rows(length=100, packing=True), at_once=2)
+    assert [sum(len(row.ids) for row in pack) for pack in packs.packs] == [200]
+    assert packs.efficiency == 1.0
+    unpacked = Packs(rows(*lengths), Rows(length=100, packing=False), at_once=3)
+    assert [len(pack) for pack in unpacked.packs] == [3, 1]

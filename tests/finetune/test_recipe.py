@@ -16,7 +16,7 @@ from tests.finetune.training_runs import write_recipe
 
 
 def test_the_seeds_figures_stand_in_the_recipes() -> None:
-    assert recipe_names() == ["grouse", "qualeval", "tiny"]
+    assert recipe_names() == ["grouse", "qualeval", "small", "tiny"]
     grouse = Recipe.load("grouse")
     assert (grouse.weights, grouse.lora.rank, grouse.lora.alpha, grouse.lora.dropout) == ("8bit", 32, 16, 0.05)
     assert (grouse.lora.targets, grouse.rows.length, grouse.rows.packing) == ("all-linear", 7104, True)
@@ -31,7 +31,10 @@ def test_the_seeds_figures_stand_in_the_recipes() -> None:
 def test_a_variant_takes_the_place_of_what_it_says_and_no_more() -> None:
     plain, variant = Recipe.load("grouse"), Recipe.load("grouse", "nf4", base="my/model")
     assert (variant.name, variant.weights, variant.base) == ("grouse-nf4", "nf4", "my/model")
-    assert variant.model_copy(update={"name": plain.name, "weights": plain.weights, "base": plain.base}) == plain
+    assert (plain.training.at_once, variant.training.at_once) == (2, 1), "which fits 24 GB"
+    same = {name: getattr(plain, name) for name in ("name", "weights", "base", "training")}
+    assert variant.model_copy(update=same) == plain
+    assert variant.training.model_copy(update={"at_once": 2}) == plain.training
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_what_is_wrong_with_a_recipe_is_one_sentence(tmp_path: Path, old: str, n
 
 
 def test_recipes_and_variants_that_there_are_not() -> None:
-    with pytest.raises(MagistrateError, match="there is no recipe `alpaca`: give one of grouse, qualeval, tiny, or a"):
+    with pytest.raises(MagistrateError, match="there is no recipe `alpaca`: give one of grouse, qualeval, small, tiny, or a"):
         Recipe.load("alpaca")
     with pytest.raises(MagistrateError, match="has no variant `fp4`; there are bf16, nf4"):
         Recipe.load("grouse", "fp4")
