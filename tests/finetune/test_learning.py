@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from finetune.merging import base_of, merge
 from finetune.model import load_tokenizer, locate
 from finetune.recipe import Recipe
 from finetune.training import Data, Trained, train
+from judges.engines.async_vllm import Adapter, AsyncVLLMEngine
 from judges.engines.chat import ChatTokenizer
-from judges.engines.engine import Request
+from judges.engines.engine import Request, and_close
 from judges.engines.vllm import VLLMEngine
 from judges.errors import MagistrateError
 from judges.judge import Message
@@ -91,7 +93,16 @@ def test_it_learns_what_the_base_cannot_do(trained: Trained) -> None:
     assert sum(map(str.__eq__, after, wanted)) >= 57
 
 
-def test_vllm_answers_with_the_merged_model_as_transformers_does_with_the_adapter(trained: Trained, tmp_path: Path) -> None:
+async def served(engine: VLLMEngine | AsyncVLLMEngine, asked: list[Conversation], ask: Callable[[Request], Any]) -> list[str]:
+    async def answered() -> list[str]:
+        await engine.identify()
+        await engine.start()
+        return [(await ask(Request(one.messages[:-1], 12))).text for one in asked]
+
+    return await and_close(answered(), engine)
+
+
+def test_vllm_answers_as_transformers_does_with_the_merged_model_and_with_the_adapter(trained: Trained, tmp_path: Path) -> None:
     base = locate(Recipe.load("tiny"))
     asked = conversations(24, 3)
     model = PeftModel.from_pretrained(plain(base), str(trained.adapter)).eval()
@@ -99,17 +110,13 @@ def test_vllm_answers_with_the_merged_model_as_transformers_does_with_the_adapte
     merged = merge(base_of(trained.adapter), trained.adapter, tmp_path / "merged", dtype="float32")
     with pytest.raises(MagistrateError, match="merged exists; give another folder"):
         merge(base, trained.adapter, merged)
-    engine = VLLMEngine(str(merged), dtype="float32", max_num_seqs=8)
+    whole = VLLMEngine(str(merged), dtype="float32", max_num_seqs=8)
+    assert asyncio.run(served(whole, asked, whole.generate)) == wanted
 
-    async def ask() -> list[str]:
-        await engine.identify()
-        await engine.start()
-        try:
-            return [(await engine.generate(Request(one.messages[:-1], 12))).text for one in asked]
-        finally:
-            await engine.close()
-
-    assert asyncio.run(ask()) == wanted
+    options = {"enable_lora": True, "max_loras": 1, "max_lora_rank": 16}
+    hosting = AsyncVLLMEngine(str(base), dtype="float32", max_num_seqs=8, options=options)
+    adapter = Adapter("colours@1", 1, trained.adapter, "1")
+    assert asyncio.run(served(hosting, asked, partial(hosting.answer, adapter=adapter))) == wanted
 
 
 @pytest.mark.parametrize("gpus", [False, pytest.param(True, marks=pytest.mark.stress)])
