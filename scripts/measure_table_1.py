@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--base", default="runs/small-llama", help="the model that is trained")
     parser.add_argument("--recipe", default="small")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--max-tokens", type=int, default=64)
     options = parser.parse_args()
     task = Task.load("dialogsum")
@@ -77,7 +77,7 @@ def main() -> None:
         task=task,
         metric=open_metric("rouge-l"),
         recipe=Recipe.load(options.recipe, base=options.base),
-        seeds=range(options.seeds),
+        seeds=options.seeds,
         max_tokens=options.max_tokens,
     )
     experiment = Experiment(plan=plan, domains=list(WORDS), pool=pool, evaluation=asked, sets=SETS)
