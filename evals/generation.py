@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,7 +61,8 @@ async def generate(
     """Have a model answer every instance that the output does not hold yet.
 
     Each line holds the instance's ``id``, the ``prediction``, or ``null`` and a ``reason``, whether the answer is ``complete`` or
-    was cut off at its room, the ids of its ``shots`` and the ``seed`` of its sampling. In the end they stand in the data's order.
+    was cut off at its room, a digest of its ``input``, the ids of its ``shots`` and the ``seed`` of its sampling. In the end
+    they stand in the data's order.
 
     Args:
         task: What is asked.
@@ -85,7 +86,7 @@ async def generate(
         )
     await engine.identify()
     made_by = _digest({"task": task.model_dump(), "sampling": asdict(sampling), "engine": asdict(engine.identity)})
-    there = _read(output, made_by)
+    there = _read(output, made_by, {one.id: _digest(one.input) for one in instances})
     left = [instance for instance in instances if instance.id not in there]
     audience = audience or Audience()
     if left:
@@ -136,7 +137,13 @@ async def _one(task: Task, instance: Instance, pool: Sequence[Instance], engine:
     drawn = random.Random(seed).sample(range(len(pool)), min(len(pool), sampling.shots + 1))
     shots = [pool[number] for number in drawn if pool[number].id != instance.id or pool[number].input != instance.input]
     shots = shots[: sampling.shots]
-    fields: dict[str, Any] = {"id": instance.id, "prediction": None, "shots": [one.id for one in shots], "seed": seed}
+    fields: dict[str, Any] = {
+        "id": instance.id,
+        "prediction": None,
+        "input": _digest(instance.input),
+        "shots": [one.id for one in shots],
+        "seed": seed,
+    }
     message = Message("user", prompt(task, instance, shots))
     request = Request((message,), sampling.max_tokens, temperature=sampling.temperature, seed=seed)
     try:
@@ -153,8 +160,12 @@ def prompt(task: Task, instance: Instance, shots: Sequence[Instance]) -> str:
     return "\n\n".join([*parts, f"Input:\n{instance.input}\n\nOutput:"])
 
 
-def _read(output: Path, made_by: str) -> dict[str, str]:
-    """The lines that are there, by instance. One that a crash has torn is dropped."""
+def _read(output: Path, made_by: str, inputs: Mapping[str, str]) -> dict[str, str]:
+    """The lines that are there, by instance. One that a crash has torn is dropped.
+
+    Raises:
+        MagistrateError: One was made in another way, or answers another input of the same id.
+    """
     if not output.exists():
         return {}
     there: dict[str, str] = {}
@@ -162,11 +173,13 @@ def _read(output: Path, made_by: str) -> dict[str, str]:
     for number, line in enumerate(lines[:-1], start=1):
         try:
             fields = json.loads(line)
-            found, row_id = fields["made_by"], fields["id"]
+            found, row_id, given = fields["made_by"], fields["id"], fields["input"]
         except (ValueError, KeyError, TypeError):
             raise MagistrateError(f"{output} line {number} was not written here; give `-o` another file") from None
         if found != made_by:
             raise MagistrateError(f"{output} holds answers of another model, task or sampling; give `-o` another file")
+        if inputs.get(row_id, given) != given:
+            raise MagistrateError(f"{output} line {number} answers another `{row_id}` than the data has; give `-o` another file")
         there[row_id] = line
     if lines[-1]:
         _write(output, there.values())

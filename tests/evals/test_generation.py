@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,9 @@ def test_another_way_of_answering_needs_another_file(loop: asyncio.Runner, vllm_
     make(loop, vllm_engine, path, count=1)
     with pytest.raises(MagistrateError, match="another model, task or sampling"):
         make(loop, vllm_engine, path, Sampling(max_tokens=13))
+    changed = [replace(INSTANCES[0], input="B: Somebody else.")]
+    with pytest.raises(MagistrateError, match="line 1 answers another `0` than the data has"):
+        loop.run(generate(TASK, changed, INSTANCES, vllm_engine, path, SAMPLING))
     path.write_text('{"id": "1", "prediction": "mine"}\n')
     with pytest.raises(MagistrateError, match="line 1 was not written here"):
         make(loop, vllm_engine, path)

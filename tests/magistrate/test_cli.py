@@ -92,7 +92,7 @@ def test_bad_rows_become_verdicts_with_reasons(tmp_path: Path) -> None:
     assert "rows.jsonl row 2: field `response` is missing" in strict.stderr
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("stop", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.stress)])
 def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, stop: signal.Signals) -> None:
     source = write(tmp_path / "rows.jsonl", [{"context": f"Is {n} prime?", "response": f"No, {n} is even."} for n in range(ROWS)])
     output = tmp_path / "v.jsonl"
