@@ -9,7 +9,7 @@ import altair as alt
 import vl_convert
 
 from evals.dashboard import theme
-from evals.dashboard.words import label
+from evals.dashboard.words import counted, label
 
 WIDTH = 560
 ROW = 30
@@ -24,9 +24,10 @@ def svg(found: Mapping[str, Any]) -> str:
 def drawn(found: Mapping[str, Any]) -> bytes:
     """As PNG, on a light ground, with its title."""
     chart = _chart(found, theme.LIGHT, theme.PICTURE_FONT)
+    seeds = counted(len(found["seeds"]), "seed")
     title = {
         "text": "Rows of chosen domains less rows at random",
-        "subtitle": f"{label(found['metric'])}, {len(found['seeds'])} seeds; lines: 95% intervals over instances and seeds",
+        "subtitle": f"{label(found['metric'])}, {seeds}; lines: 95% intervals over instances and seeds",
     }
     chart |= {"title": title, "background": theme.LIGHT["paper"], "padding": 24}
     return vl_convert.vegalite_to_png(chart, scale=SCALE, allowed_base_urls=[])

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from evals.dashboard.frame import environment, policy
 from evals.dashboard.words import counted, number
 from evals.plain_text import plain
+from evals.statistics.crossed import FEWEST
 from evals.whole_files import write_whole
 from finetune.experiment import Experiment, Values
 from finetune.picture import drawn, svg
@@ -55,6 +56,7 @@ def page(found: Figures) -> str:
         found=found,
         lead=lead(found),
         made=_made(found),
+        note=note(found),
         chart=Markup(svg(found)),
         paper=_paper(),
         signed=_signed,
@@ -72,6 +74,8 @@ def markdown(found: Figures) -> str:
 
 def lead(found: Figures) -> str:
     """What came out, in a sentence or two: differences whose interval leaves out zero are called differences, no others."""
+    if len(found["seeds"]) < FEWEST:
+        return "Rows of chosen domains, compared with as many at random, in one training each: a first look, and no more."
     overall = [one["overall"] for one in found["sets"]]
     inside = [row for one in found["sets"] for row in one["domains"]]
     told = [
@@ -79,6 +83,13 @@ def lead(found: Figures) -> str:
         for rows, what in ((overall, "over all instances"), (inside, "within the domains that rows were added of"))
     ]
     return f"Rows of chosen domains, compared with as many at random: {told[0]}, and {told[1]}."
+
+
+def note(found: Figures) -> str:
+    """What the intervals are of."""
+    if len(found["seeds"]) < FEWEST:
+        return "One training says nothing of another, so there are no intervals: train with several seeds."
+    return "Intervals are over instances and seeds, both paired; of a few seeds they are too narrow."
 
 
 def rows_of(one: Figures) -> list[Figures]:
@@ -118,7 +129,7 @@ def _lines(found: Figures) -> Iterator[str]:
             cells = (number(row["random"]), number(row["targeted"]), _signed(row["difference"]), _ends(row))
             yield f"| {place} | {_cell(row['name'])} | {row['instances']} | {' | '.join(cells)} |"
     yield ""
-    yield "Intervals are over instances and seeds, both paired; of a few seeds they are too narrow."
+    yield note(found)
     yield ""
     paper = _paper()
     yield f"The paper's, in hundredths: {paper['source']}."

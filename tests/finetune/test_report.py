@@ -48,6 +48,14 @@ def test_only_what_is_told_from_chance_is_called_a_difference() -> None:
     assert "better in 1, worse in 1 and not told from chance in 1 of 3 within the domains" in lead(FOUND)
 
 
+def test_one_seed_is_called_a_first_look() -> None:
+    one = FOUND | {"seeds": [0]}
+    assert lead(one).endswith("in one training each: a first look, and no more.")
+    assert "train with several seeds" in page(one)
+    assert "train with several seeds" in markdown(one)
+    assert "both paired" in markdown(FOUND)
+
+
 def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
     text = page(FOUND)
     assert "default-src 'none'; script-src 'none'" in text.replace("&#39;", "'")
