@@ -27,6 +27,7 @@ from finetune.sweep import sweep
 from finetune.trainer import Listener
 from finetune.training import Data
 from judges.bench import Audience
+from judges.engines import weights
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 
@@ -158,8 +159,8 @@ def run(
     """
     plan = experiment.plan
     recipe = plan.recipe
-    keep_making(folder / MAKING, _making(experiment), "an experiment")
     base = locate(recipe)
+    keep_making(folder / MAKING, {**_making(experiment), "base_weights": weights.digest(base)}, "an experiment")
     chat = load_tokenizer(recipe, base)
     asked = experiment.evaluation.instances
     evaluation = Evaluation(plan.task, plan.metric, asked, plan.max_tokens, engine_of)

@@ -13,7 +13,7 @@ from rich.console import Console
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
-from magistrate.finetuning import STOPPED, RecipeName, Variant, listeners
+from magistrate.finetuning import STOPPED, RecipeName, Variant, listeners, one_process
 from magistrate.flags import BaseUrl, DataFile, Debug, EngineName, Limit, TaskFile, TaskName
 from magistrate.studies import open_judge_engine, open_task
 from magistrate.terminal import clear_errors
@@ -61,6 +61,7 @@ def augment(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped=STOPPED):
+        one_process("compares models")
         console = own_console()
         with console.status("loading"), quiet(enabled=not debug):
             from evals.qualeval import Options
@@ -134,6 +135,7 @@ def improve(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped=STOPPED):
+        one_process("compares models")
         console = own_console()
         with console.status("loading"), quiet(enabled=not debug):
             from evals.qualeval.attributes import read_given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,7 +106,7 @@ def grouse(
             from finetune.grouse import label, read_verdicts, split, write_split
             from finetune.model import load_tokenizer, locate
             from finetune.recipe import Recipe
-            from finetune.training import Data
+            from finetune.training import Data, is_first
             from judges.sources import read_rows
 
             how = Recipe.load(recipe, variant, base=base)
@@ -113,18 +114,30 @@ def grouse(
         if verdicts is not None:
             graded = read_verdicts(verdicts)
         else:
+            one_process("grades samples", "then train with `--verdicts`")
             judge = open_judge_engine(engine, model, base_url, None, None)
             grading = label(samples, output, judge, lambda what, count: Watching(console, count, what="grading", debug=debug))
             graded = asyncio.run(and_close(grading, judge))
         found = split(samples, graded, training=training, validation=held_out, seed=seed)
-        output.mkdir(parents=True, exist_ok=True)
-        write_split(found, output)
-        told = f"{len(found.training):,} samples to train on, {len(found.validation):,} to validate on, {found.unused:,} more"
-        console.print(f"{told}; {len(found.rejected):,} cannot be learned from", highlight=False)
+        if is_first():
+            output.mkdir(parents=True, exist_ok=True)
+            write_split(found, output)
+            told = f"{len(found.training):,} samples to train on, {len(found.validation):,} to validate on, {found.unused:,} more"
+            console.print(f"{told}; {len(found.rejected):,} cannot be learned from", highlight=False)
         with console.status("loading"), quiet(enabled=not debug):
             chat = load_tokenizer(how, locate(how))
             rows = Data.of(how, chat, [*found.training, *found.rejected], found.validation)
         _train(console, how, rows, output, seed, report_to)
+
+
+def one_process(what: str, advice: str = "start it without torchrun") -> None:
+    """Refuse to do in several processes what asks models, which have processes of their own.
+
+    Raises:
+        MagistrateError: ``torchrun`` has started several.
+    """
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise MagistrateError(f"one process {what}: {advice}")
 
 
 def _train(console: Console, recipe: Recipe, rows: Data, output: Path, seed: int, report_to: Sequence[str] | None) -> None:

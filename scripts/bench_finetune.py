@@ -78,7 +78,7 @@ def conversations(folder: Path, count: int) -> list[Conversation]:
     return of_task(Task.load("dialogsum"), instances(folder, count))
 
 
-def one_epoch(options: argparse.Namespace, recipe: Recipe) -> Recipe:
+def one_epoch(recipe: Recipe) -> Recipe:
     """The recipe, for an epoch and at its first learning rate."""
     training = recipe.training.model_copy(
         update={"steps": None, "epochs": 1.0, "learning_rates": recipe.training.learning_rates[:1]}
@@ -89,7 +89,7 @@ def one_epoch(options: argparse.Namespace, recipe: Recipe) -> Recipe:
 def time_side(options: argparse.Namespace) -> dict[str, float]:
     """Train one epoch in this process."""
     device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-    recipe = one_epoch(options, Recipe.load(options.recipe, options.variant, base=options.base))
+    recipe = one_epoch(Recipe.load(options.recipe, options.variant, base=options.base))
     chat = load_tokenizer(recipe, locate(recipe))
     told = conversations(options.data, options.rows)
     rows, _ = encode(told, chat, recipe.rows.length)
