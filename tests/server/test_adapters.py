@@ -49,7 +49,7 @@ def test_an_adapter_outlives_the_server_and_a_batch_keeps_its_version(server: Ru
         assert told["model"] == first
         assert told["data"] != judged(http, "magistrate-tiny")["data"]
 
-        path = batch_file(tmp_path / "batch.jsonl", dialogues(60))
+        path = batch_file(tmp_path / "batch.jsonl", dialogues(24))
         path.write_text(path.read_text().replace('"model": "magistrate-tiny"', '"model": "spots"'))
         batch_id = send_batch(server.client, path)
         assert server.client.batches.retrieve(batch_id).model == first
@@ -72,7 +72,7 @@ def test_an_adapter_outlives_the_server_and_a_batch_keeps_its_version(server: Ru
         # The same weights are the same version, so the batch goes on with them.
         assert load(http, write_adapter(trained, seed=1)) == first
         done = wait_for_batch(server.client, batch_id)
-        assert (done.status, done.request_counts.completed) == ("completed", 60)
+        assert (done.status, done.request_counts.completed) == ("completed", 24)
         lines = [json.loads(line) for line in server.client.files.content(done.output_file_id).text.splitlines()]
         assert {line["response"]["body"]["model"] for line in lines} == {first}
         assert judged(http, "spots") == told
