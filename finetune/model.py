@@ -79,12 +79,9 @@ def add_adapter(model: Any, recipe: Recipe, seed: int) -> Any:
     )
     torch.manual_seed(seed)
     try:
-        adapted = get_peft_model(model, config, autocast_adapter_dtype=True)
+        return get_peft_model(model, config, autocast_adapter_dtype=True)
     except ValueError as error:
         raise MagistrateError(f"the recipe's adapter does not go with {recipe.base}: {error}") from error
-    # The name, not the folder that it was found in: an adapter is used on other machines.
-    adapted.peft_config["default"].base_model_name_or_path = recipe.base
-    return adapted
 
 
 def locate(recipe: Recipe) -> Path:

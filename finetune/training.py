@@ -31,6 +31,7 @@ from judges.errors import MagistrateError
 VERSIONS = ("magistrate", "torch", "transformers", "peft", "accelerate", "bitsandbytes")
 ADAPTER = "adapter"
 MAKING = "making.json"
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 log = logging.getLogger("magistrate.finetune")
 
@@ -153,7 +154,7 @@ def train(
     best = folder / f"checkpoint-{state.best_global_step}"
     trained = Trained(rate, folder / ADAPTER, state.best_global_step, state.best_metric, state.log_history)
     if is_first():
-        _copy_adapter(best, folder / ADAPTER, chat)
+        _copy_adapter(best, folder / ADAPTER, chat, recipe.base)
         facts = {"step": trained.step, "validation": trained.validation, "packing": packs.efficiency, "history": trained.history}
         write_whole(done, json.dumps(facts, indent=1))
     trainer.accelerator.wait_for_everyone()
@@ -188,12 +189,15 @@ def _making(recipe: Recipe, data: Data, base: Path, rate: float, seed: int) -> d
     }
 
 
-def _copy_adapter(checkpoint: Path, adapter: Path, chat: ChatTokenizer) -> None:
+def _copy_adapter(checkpoint: Path, adapter: Path, chat: ChatTokenizer, base: str) -> None:
     scratch = adapter.with_name(f".{adapter.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
-        shutil.copyfile(checkpoint / name, scratch / name)
+    shutil.copyfile(checkpoint / WEIGHTS, scratch / WEIGHTS)
+    # Its base by its name, not by the folder that it was found in: an adapter is used on other machines. While it is trained
+    # peft is told the folder, since it would ask the hub for a name.
+    config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
+    (scratch / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     chat.tokenizer.save_pretrained(str(scratch))
     shutil.rmtree(adapter, ignore_errors=True)
     scratch.replace(adapter)
