@@ -160,8 +160,12 @@ def _print_rejected(console: Console, rejected: Sequence[Rejected]) -> None:
 
 def listeners(console: Console, name: str = "") -> Callable[[float], Listener]:
     """Shows each training of a sweep on a console, behind a name."""
+    from transformers.utils.logging import disable_progress_bar
+
     from finetune.trainer import Listener
     from finetune.trainer import Progress as Step
+
+    disable_progress_bar()  # one bar is enough
 
     class Shown(Listener):
         def __init__(self, rate: float) -> None:
