@@ -5,7 +5,6 @@ Source: QualEval, section 3: temperature 0.9, two in-context examples.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from evals.digest import digest
 from evals.tasks import Instance, Task
 from judges.bench import Audience, Tally
 from judges.engines.engine import Engine, Request
@@ -85,8 +85,8 @@ async def generate(
             f"{sampling.shots} examples cannot be drawn from {len(pool)} rows beside the one that is asked about"
         )
     await engine.identify()
-    made_by = _digest({"task": task.model_dump(), "sampling": asdict(sampling), "engine": asdict(engine.identity)})
-    there = _read(output, made_by, {one.id: _digest(one.input) for one in instances})
+    made_by = digest({"task": task.model_dump(), "sampling": asdict(sampling), "engine": asdict(engine.identity)})
+    there = _read(output, made_by, {one.id: digest(one.input) for one in instances})
     left = [instance for instance in instances if instance.id not in there]
     audience = audience or Audience()
     if left:
@@ -132,7 +132,7 @@ async def _answer(
 
 
 async def _one(task: Task, instance: Instance, pool: Sequence[Instance], engine: Engine, sampling: Sampling) -> dict[str, Any]:
-    seed = int(_digest([sampling.seed, instance.id]), 16) % 2**31
+    seed = int(digest([sampling.seed, instance.id]), 16) % 2**31
     # One more than wanted, since the instance itself may be drawn.
     drawn = random.Random(seed).sample(range(len(pool)), min(len(pool), sampling.shots + 1))
     shots = [pool[number] for number in drawn if pool[number].id != instance.id or pool[number].input != instance.input]
@@ -140,7 +140,7 @@ async def _one(task: Task, instance: Instance, pool: Sequence[Instance], engine:
     fields: dict[str, Any] = {
         "id": instance.id,
         "prediction": None,
-        "input": _digest(instance.input),
+        "input": digest(instance.input),
         "shots": [one.id for one in shots],
         "seed": seed,
     }
@@ -199,7 +199,3 @@ def _write(output: Path, lines: Iterable[str]) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(output)
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.digest import digest
 from evals.metrics.metric import Metric
 from evals.tasks import Instance, Task
 from finetune.conversations import of_task
 from finetune.evaluation import Evaluation, evaluated
-from finetune.making import digest, keep_making
+from finetune.making import keep_making
 from finetune.merging import merge
 from finetune.model import load_tokenizer, locate
 from finetune.recipe import Recipe

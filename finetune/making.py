@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,8 +37,3 @@ def keep_making(file: Path, making: Mapping[str, Any], what: str) -> None:
         raise MagistrateError(
             f"{file.parent} holds {what} that differs in {', '.join(differing)}; give another folder, or remove it"
         )
-
-
-def digest(value: Any) -> str:
-    """Sixteen hexadecimal digits of something that JSON can say."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
