@@ -161,7 +161,7 @@ def run(
     plan = experiment.plan
     recipe = plan.recipe
     base = locate(recipe)
-    keep_making(folder / MAKING, {**_making(experiment), "base_weights": weights.digest(base)}, "an experiment")
+    keep_making(folder / MAKING, _making(experiment, base), "an experiment")
     chat = load_tokenizer(recipe, base)
     asked = experiment.evaluation.instances
     evaluation = Evaluation(plan.task, plan.metric, asked, plan.max_tokens, engine_of)
@@ -216,11 +216,12 @@ def draw(experiment: Experiment, seed: int) -> tuple[NDArray[np.int64], list[NDA
     return held_out, [rest[one] for one in rows]
 
 
-def _making(experiment: Experiment) -> dict[str, Any]:
+def _making(experiment: Experiment, base: Path) -> dict[str, Any]:
     """What every model hangs on. Sets may be added later, as seeds may."""
     pool = experiment.pool
     return {
         **experiment.plan.making(pool.instances, experiment.evaluation.instances),
         "domains": list(experiment.domains),
         "assigned": digest(pool.chosen.tolist()),
+        "base_weights": weights.digest(base),
     }

@@ -10,6 +10,7 @@ import vl_convert
 
 from evals.dashboard import theme
 from evals.dashboard.words import counted, label
+from finetune.table import rows_of
 
 WIDTH = 560
 ROW = 30
@@ -39,7 +40,7 @@ def _chart(found: Mapping[str, Any], colours: theme.Colours, font: str) -> dict[
         {"set": f"Set {place}", "name": label(row["name"]), "order": order, "whole": row is one["overall"]}
         | {name: row[name] for name in ("difference", "low", "high")}
         for place, one in enumerate(found["sets"], start=1)
-        for order, row in enumerate([*one["domains"], one["overall"]])
+        for order, row in enumerate(rows_of(one))
     ]
     axis = alt.X("difference:Q").axis(title=f"Difference in {label(found['metric'])}", format="+.3~f")
     name = alt.Y("name:N").sort(field="order").axis(labelExpr="datum.label")

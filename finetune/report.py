@@ -18,7 +18,7 @@ from evals.statistics.crossed import FEWEST
 from evals.whole_files import write_whole
 from finetune.experiment import Experiment, Values
 from finetune.picture import drawn, svg
-from finetune.table import table
+from finetune.table import rows_of, table
 from judges.errors import MagistrateError
 
 PAPER = Path(__file__).parent / "table_1.toml"
@@ -90,11 +90,6 @@ def note(found: Figures) -> str:
     if len(found["seeds"]) < FEWEST:
         return "One training says nothing of another, so there are no intervals: train with several seeds."
     return "Intervals are over instances and seeds, both paired; of a few seeds they are too narrow."
-
-
-def rows_of(one: Figures) -> list[Figures]:
-    """The rows of a set: its domains, and the overall figures."""
-    return [*one["domains"], one["overall"]]
 
 
 def _tally(rows: list[Figures]) -> str:

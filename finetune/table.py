@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ def table(experiment: Experiment, values: Values, *, rounds: int = ROUNDS, seed:
         "before": _mean(values.before),
         "sets": sets,
     }
+
+
+def rows_of(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of a set of ``table``'s: its domains, and the overall figures."""
+    return [*one["domains"], one["overall"]]
 
 
 def _ends(found: Any, domain: int) -> tuple[float, float, float]:

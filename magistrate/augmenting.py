@@ -13,7 +13,7 @@ from rich.console import Console
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
-from magistrate.finetuning import STOPPED, RecipeName, Variant, listeners, one_process
+from magistrate.finetuning import STOPPED, Base, RecipeName, Variant, listeners, one_process
 from magistrate.flags import BaseUrl, DataFile, Debug, EngineName, Limit, TaskFile, TaskName
 from magistrate.studies import open_judge_engine, open_task
 from magistrate.terminal import clear_errors
@@ -28,7 +28,6 @@ BaseRows = Annotated[int, typer.Option("--rows", help="Rows that every model is 
 AddedRows = Annotated[int, typer.Option(help="Rows that are added to them.", min=1)]
 HeldOutRows = Annotated[int, typer.Option(help="Rows that checkpoints are chosen by.", min=1)]
 MaxTokens = Annotated[int, typer.Option(help="Room for an answer, in tokens.", min=1)]
-Base = Annotated[str | None, typer.Option(help="Another model to train than the recipe's.")]
 
 
 def augment(

@@ -21,15 +21,15 @@ from magistrate.studies import open_judge_engine
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
-    from finetune.conversations import Rejected
+    from finetune.conversations import Conversation, Rejected
     from finetune.recipe import Recipe
     from finetune.sweep import Sweep
     from finetune.trainer import Listener
-    from finetune.training import Data
 
 finetune = typer.Typer(no_args_is_help=True)
 
 Variant = Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4.")]
+Base = Annotated[str | None, typer.Option(help="Another model to train than the recipe's.")]
 RecipeName = Annotated[str, typer.Option(help="How: qualeval, grouse, small, tiny, or a TOML file.")]
 
 ReportTo = Annotated[
@@ -55,7 +55,7 @@ def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for checkpoints and the adapter.")],
     recipe: RecipeName = "tiny",
     variant: Variant = None,
-    base: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
+    base: Base = None,
     report_to: ReportTo = None,
     seed: Seed = 0,
     debug: Debug = False,
@@ -67,14 +67,11 @@ def train(
         console = own_console()
         with console.status("loading"), quiet(enabled=not debug):
             from finetune.conversations import read_conversations
-            from finetune.model import load_tokenizer, locate
             from finetune.recipe import Recipe
-            from finetune.training import Data
 
             how = Recipe.load(recipe, variant, base=base)
-            chat = load_tokenizer(how, locate(how))
-            rows = Data.of(how, chat, list(read_conversations(data)), list(read_conversations(validation)))
-        _train(console, how, rows, output, seed, report_to)
+            learned, held_out = (list(read_conversations(path)) for path in (data, validation))
+        _train(console, how, learned, held_out, output, seed, report_to, debug=debug)
 
 
 @finetune.command()
@@ -89,7 +86,7 @@ def grouse(
     held_out: Annotated[int, typer.Option(help="Samples to validate on, of other questions.", min=1)] = 200,
     recipe: RecipeName = "grouse",
     variant: Variant = None,
-    base: Annotated[str | None, typer.Option(help="Another model than the recipe's.")] = None,
+    base: Base = None,
     report_to: ReportTo = None,
     seed: Seed = 0,
     debug: Debug = False,
@@ -104,9 +101,8 @@ def grouse(
         console = own_console()
         with console.status("loading"), quiet(enabled=not debug):
             from finetune.grouse import label, read_verdicts, split, write_split
-            from finetune.model import load_tokenizer, locate
             from finetune.recipe import Recipe
-            from finetune.training import Data, is_first
+            from finetune.training import is_first
             from judges.sources import read_rows
 
             how = Recipe.load(recipe, variant, base=base)
@@ -124,10 +120,7 @@ def grouse(
             write_split(found, output)
             told = f"{len(found.training):,} samples to train on, {len(found.validation):,} to validate on, {found.unused:,} more"
             console.print(f"{told}; {len(found.rejected):,} cannot be learned from", highlight=False)
-        with console.status("loading"), quiet(enabled=not debug):
-            chat = load_tokenizer(how, locate(how))
-            rows = Data.of(how, chat, [*found.training, *found.rejected], found.validation)
-        _train(console, how, rows, output, seed, report_to)
+        _train(console, how, [*found.training, *found.rejected], found.validation, output, seed, report_to, debug=debug)
 
 
 def one_process(what: str, advice: str = "start it without torchrun") -> None:
@@ -140,10 +133,26 @@ def one_process(what: str, advice: str = "start it without torchrun") -> None:
         raise MagistrateError(f"one process {what}: {advice}")
 
 
-def _train(console: Console, recipe: Recipe, rows: Data, output: Path, seed: int, report_to: Sequence[str] | None) -> None:
-    from finetune.sweep import sweep
-    from finetune.training import is_first
+def _train(
+    console: Console,
+    recipe: Recipe,
+    learned: Sequence[Conversation | Rejected],
+    held_out: Sequence[Conversation | Rejected],
+    output: Path,
+    seed: int,
+    report_to: Sequence[str] | None,
+    *,
+    debug: bool,
+) -> None:
+    """Put conversations into tokens, train on them, and show what came out."""
+    from magistrate.quiet import quiet
 
+    with console.status("loading"), quiet(enabled=not debug):
+        from finetune.model import load_tokenizer, locate
+        from finetune.sweep import sweep
+        from finetune.training import Data, is_first
+
+        rows = Data.of(recipe, load_tokenizer(recipe, locate(recipe)), learned, held_out)
     if is_first():
         _print_rejected(console, rows.rejected)
     found = sweep(recipe, rows, output, seed=seed, listener=listeners(console), report_to=tuple(report_to or ("tensorboard",)))

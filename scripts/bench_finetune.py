@@ -32,12 +32,13 @@ import solver
 from evals.tasks import Instance, Task, read_dataset
 from finetune.batches import Packs
 from finetune.conversations import Conversation, of_task
-from finetune.model import add_adapter, load_base, load_tokenizer, locate
+from finetune.model import NUMBERS, QUANTIZATION, add_adapter, load_base, load_tokenizer, locate
 from finetune.packing import efficiency, pack
 from finetune.recipe import Recipe
 from finetune.rows import Row, encode
 from finetune.selection import select
-from finetune.trainer import AnswerTrainer, Listener, arguments
+from finetune.trainer import OPTIMIZERS, AnswerTrainer, Listener, arguments
+from judges.engines.quantized import transformers_config
 from judges.grouse import Grouse
 
 SIDES = ("magistrate", "trl", "trl-padded")
@@ -97,8 +98,11 @@ def time_side(options: argparse.Namespace) -> dict[str, float]:
     told = [one for one in told if one.id in kept]
     clock = Clock()
     with tempfile.TemporaryDirectory() as scratch:
-        make = ours if options.side == "magistrate" else theirs
-        trainer = make(options, recipe, rows, told, device, Path(scratch))
+        folder = Path(scratch)
+        if options.side == "magistrate":
+            trainer = ours(recipe, rows, device, folder)
+        else:
+            trainer = theirs(options, recipe, rows, told, device, folder)
         trainer.add_callback(clock)
         trainer.train()
     steps = trainer.state.global_step
@@ -108,14 +112,7 @@ def time_side(options: argparse.Namespace) -> dict[str, float]:
     return {"tokens_per_second": tokens / clock.took, "steps": steps, "peak": peak, "loss": float(loss)}
 
 
-def ours(
-    options: argparse.Namespace,
-    recipe: Recipe,
-    rows: Sequence[Row],
-    told: Sequence[Conversation],
-    device: torch.device,
-    scratch: Path,
-) -> Trainer:
+def ours(recipe: Recipe, rows: Sequence[Row], device: torch.device, scratch: Path) -> Trainer:
     args = arguments(recipe, recipe.training.learning_rates[0], scratch, seed=0, device=device, processes=1, report_to=())
     args.eval_strategy = args.save_strategy = "no"
     packs = Packs(rows, recipe.rows, at_once=recipe.training.at_once, multiple=recipe.training.batch // recipe.training.at_once)
@@ -139,14 +136,9 @@ def theirs(
     training, lora = recipe.training, recipe.lora
     packed = options.side == "trl"
     at_once = 1 if packed else round(len(rows) / Packs(rows, recipe.rows).filled)
-    load: dict[str, Any] = {
-        "dtype": torch.bfloat16 if recipe.compute == "bfloat16" else torch.float32,
-        "device_map": {"": device},
-    }
-    if recipe.weights in ("8bit", "nf4"):
-        from judges.engines.quantized import transformers_config
-
-        load["quantization_config"] = transformers_config({"8bit": "8bit", "nf4": "4bit"}[recipe.weights], recipe.compute)
+    load: dict[str, Any] = {"dtype": NUMBERS[recipe.compute], "device_map": {"": device}}
+    if recipe.weights in QUANTIZATION:
+        load["quantization_config"] = transformers_config(QUANTIZATION[recipe.weights], recipe.compute)
     if device.type == "cuda" and options.attention:
         load["attn_implementation"] = options.attention
     tokenizer = load_tokenizer(recipe, locate(recipe)).tokenizer
@@ -162,7 +154,7 @@ def theirs(
         learning_rate=training.learning_rates[0],
         lr_scheduler_type=training.schedule,
         warmup_steps=training.warmup_steps,
-        optim={"adamw": "adamw_torch", "adamw_8bit": "adamw_bnb_8bit"}[training.optimizer],
+        optim=OPTIMIZERS[training.optimizer],
         weight_decay=training.weight_decay,
         max_grad_norm=training.clip,
         gradient_checkpointing=training.gradient_checkpointing,
