@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from judges.answer_text import value_span
 from judges.engines.engine import Token
-from judges.judge import NumericScore
+from judges.judge import Label, NumericScore
 
 TOLERANCE = 0.01
 """Share of the probability that may stay unaccounted for. Beyond it no expectation is given, rather than a wrong one."""
@@ -107,3 +107,45 @@ def _masses(alternatives: Mapping[str, float], lead: str, legal: Sequence[int]) 
         elif not ended and any(label.startswith(digits) for label in labels):
             lost += mass
     return masses, lost + max(0.0, 1.0 - seen)  # what is not listed may be another spelling of any of them
+
+
+def label_probabilities(answer: str, tokens: Sequence[Token] | None, label: Label) -> dict[str, float] | str:
+    """The probability of each legal label where an answer has one, of those alone.
+
+    A label is told by its first token, so no two may begin alike.
+
+    Args:
+        answer: The whole answer.
+        tokens: Its tokens, or ``None`` where the engine did not tell.
+        label: Where it stands, and what it may be.
+
+    Returns:
+        Label to probability, or why there is none.
+    """
+    span = value_span(answer, label.path)
+    if tokens is None or span is None:
+        return "the engine gives no log-probabilities" if span else "the answer has no label"
+    begin = span[0] + 1  # behind the quote
+    ends = list(accumulate(len(token.text) for token in tokens))
+    index = next((place for place, end in enumerate(ends) if end > begin), None)
+    if index is None or "".join(token.text for token in tokens[: index + 1]) != answer[: ends[index]]:
+        return "the tokens do not spell the answer"
+    lead = answer[ends[index] - len(tokens[index].text) : begin]
+    masses = dict.fromkeys(label.legal, 0.0)
+    lost = seen = 0.0
+    for text, logprob in tokens[index].alternatives.items():
+        mass = math.exp(logprob)
+        seen += mass
+        word, quote, _ = text.removeprefix(lead).partition('"')
+        fitting = [one for one in label.legal if one == word or (not quote and one.startswith(word))]
+        if text.startswith(lead) and len(fitting) == 1:
+            masses[fitting[0]] += mass
+        elif fitting:
+            lost += mass
+    lost += max(0.0, 1.0 - seen)
+    total = sum(masses.values())
+    if total <= 0.0:
+        return "no legal label is among the likeliest tokens"
+    if lost > TOLERANCE * (total + lost):
+        return f"{lost / (total + lost):.0%} of the probability is on beginnings of more than one label, or unseen"
+    return {name: round(mass / total, 6) for name, mass in masses.items()}

@@ -89,6 +89,19 @@ class NumericScore:
     legal: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """An answer's one word out of a few, and where the answer holds it.
+
+    Attributes:
+        path: The keys that lead to it in the answer's JSON.
+        legal: Every word it may be.
+    """
+
+    path: tuple[str, ...]
+    legal: tuple[str, ...]
+
+
 class Judge(ABC):
     """Prompts, the forms of their answers, and a version that is a hash of both.
 
@@ -141,6 +154,15 @@ class Judge(ABC):
     def numeric_scores(self) -> Sequence[NumericScore]:
         """Where the numeric scores stand in an answer, for the expected score of each."""
         return ()
+
+    @property
+    def label(self) -> Label | None:
+        """Where a label stands in each answer, of a judge whose label is wanted with its probabilities."""
+        return None
+
+    def weighed(self, probabilities: Sequence[Mapping[str, float] | None]) -> dict[str, Any]:
+        """What ``Reading.detail`` is to hold of a label's probabilities in each answer; ``None`` where they are unknown."""
+        return {"probabilities": [found and dict(found) for found in probabilities]}
 
     @abstractmethod
     def protocol(self) -> Mapping[str, Any]:

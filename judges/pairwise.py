@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import AnswerModel, Form
-from judges.judge import Inquiry, Judge, Level, Message, Prompt, Reading, Sample, Score
+from judges.judge import Inquiry, Judge, Label, Level, Message, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill, prompt_file
 from judges.samples import spelt_tags, text_field, turns_of
 
@@ -45,7 +45,8 @@ class Pairwise(Judge):
 
     A sample may have ``reference_answer`` and ``evaluating_guidance``; empty ones count as absent. A question of several turns is
     a list, and so is each answer to it. ``preference`` is the choice; in both orders also ``orders_agree``, 1 or 0.
-    ``Reading.detail`` holds ``choices``, one for each order, told of A and B as the sample has them.
+    ``Reading.detail`` holds ``choices``, one for each order, told of A and B as the sample has them; and likewise
+    ``probabilities``, where expected scores are wanted.
 
     Args:
         orders: ``both``: A first, then B first. ``given``: as the sample has them, which favours a place if the judge does.
@@ -85,6 +86,16 @@ class Pairwise(Judge):
     def levels(self) -> Mapping[str, Level]:
         metrics = ("preference", "orders_agree") if self.orders == "both" else ("preference",)
         return dict.fromkeys(metrics, "nominal")
+
+    @property
+    def label(self) -> Label:
+        return Label(("choice",), CHOICES)
+
+    def weighed(self, probabilities: Sequence[Mapping[str, float] | None]) -> dict[str, Any]:
+        told: list[Mapping[str, float] | None] = list(probabilities)
+        if len(told) > 1 and told[1] is not None:
+            told[1] = {choice: told[1][SWAPPED.get(choice, choice)] for choice in CHOICES}
+        return super().weighed(told)
 
     def protocol(self) -> Mapping[str, Any]:
         options = {"orders": self.orders, "disagreement": self.disagreement, "language": self.language}

@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -24,7 +25,7 @@ from judges.errors import (
     SampleError,
     ServerOverflowError,
 )
-from judges.expected import Expectation, alternatives_wanted, expected_scores
+from judges.expected import Expectation, alternatives_wanted, expected_scores, label_probabilities
 from judges.form import Form
 from judges.judge import Inquiry, Judge, Message, Prompt
 from judges.sources import Row
@@ -34,8 +35,13 @@ from judges.window import Work, as_reached
 RECOVERIES = (False, True)
 """How a cut-off answer is gone on with: first freely, then, where that is cut off too, tersely, which comes to an end."""
 
+LABEL_ALTERNATIVES = 20
+"""Likeliest tokens that are looked at where a label begins: words begin in many ways, most of them not legal."""
+
 LEAST_ROOM = 64
 """Tokens to go on with an answer freely, at least; a quarter of the answer's own room where that is more."""
+
+Detail = dict[str, Any] | None
 
 THOUGHT_ENDS = "</think>"
 """How models that think before they answer end their thought. How one begins is between the model and its chat template."""
@@ -119,7 +125,9 @@ class Runner:
         self.basis = Fingerprint.of(judge, engine.identity, expected=expected, think=think)
         self.fingerprint = self.basis.digest
         self._scores = judge.numeric_scores
+        self._label = judge.label if expected else None
         wanted = alternatives_wanted(self._scores) if expected else 0
+        wanted = max(wanted, LABEL_ALTERNATIVES if self._label else 0)
         self._alternatives = min(wanted, engine.max_alternatives)
 
     async def run(self, questions: Iterable[Question]) -> AsyncGenerator[Verdict, None]:
@@ -158,6 +166,8 @@ class Runner:
             why = str(error) if whole else "the answer was cut off by the token limit and could not be finished"
             return self.unscored(question, f"bad answer: {why}", asked)
         expected, missing = self._expected(answers)
+        detail, unknown = self._weighed(reading.detail, answers)
+        missing = [*missing, *unknown]
         thoughts = [answer.thought.text.removesuffix(AFTER_THOUGHT) for answer in answers if answer.thought.text]
         if any(answer.thought.cut for answer in answers):
             missing = [*missing, f"a thought was cut off after {self.think} tokens"]
@@ -168,7 +178,7 @@ class Runner:
             scores=reading.scores,
             expected=expected,
             justification=reading.justification,
-            detail={**(reading.detail or {}), "thoughts": thoughts} if thoughts else reading.detail,
+            detail={**(detail or {}), "thoughts": thoughts} if thoughts else detail,
             recovered=asked.recovered,
             notes=[*question.inquiry.notes, *reading.notes, *missing],
             sample=question.key,
@@ -177,7 +187,7 @@ class Runner:
         )
 
     def _expected(self, answers: Sequence[_Answer]) -> tuple[dict[str, Expectation | None] | None, list[str]]:
-        if not self._alternatives:
+        if not self._alternatives or not self._scores:
             return None, []
         found: dict[str, Expectation | None] = {}
         notes: list[str] = []
@@ -187,6 +197,15 @@ class Runner:
             found |= expected
             notes += missing
         return found, notes
+
+    def _weighed(self, detail: Detail, answers: Sequence[_Answer]) -> tuple[Detail, list[str]]:
+        """The detail with the probabilities of a judge's label, and notes that say why there are none."""
+        if self._label is None:
+            return detail, []
+        found = [label_probabilities(answer.text, answer.tokens, self._label) for answer in answers]
+        known = [None if isinstance(one, str) else one for one in found]
+        notes = [f"no probabilities of the label: {one}" for one in found if isinstance(one, str)]
+        return {**(detail or {}), **self.judge.weighed(known)}, notes
 
     async def _ask_in_parts(self, prompt: Prompt, asked: _Asked) -> list[_Answer]:
         """Put a prompt, or smaller ones in its place where it does not fit the context and the judge can divide it."""

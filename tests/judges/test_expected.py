@@ -3,8 +3,8 @@ import math
 import pytest
 
 from judges.engines.engine import Token
-from judges.expected import alternatives_wanted, expected_scores
-from judges.judge import NumericScore
+from judges.expected import alternatives_wanted, expected_scores, label_probabilities
+from judges.judge import Label, NumericScore
 
 ANSWER = '{"a": 3}'
 FIVE = NumericScore("a", ("a",), (0, 1, 2, 3, 4, 5))
@@ -85,3 +85,42 @@ def test_every_legal_score_can_be_seen() -> None:
     assert alternatives_wanted([FIVE]) == 14, "each score with a space and without, and the space itself"
     assert 101 < alternatives_wanted([NumericScore("a", ("a",), tuple(range(101)))]) <= 128
     assert alternatives_wanted([]) == 0
+
+
+LABEL = Label(("choice",), ("A", "both", "B", "neither"))
+CHOSEN = '{"choice": "A"}'
+
+
+def choice_tokens(at_label: dict[str, float], lead: str = ' "') -> list[Token]:
+    return [Token('{"choice":', {}), Token(lead, {}), Token("A", at_label), Token('"}', {}), Token("<end>", {})]
+
+
+def test_a_labels_probabilities_are_those_of_how_its_words_begin() -> None:
+    at_label = {"A": math.log(0.5), "both": math.log(0.2), "ne": math.log(0.2), "B": math.log(0.1)}
+    assert label_probabilities(CHOSEN, choice_tokens(at_label), LABEL) == {"A": 0.5, "both": 0.2, "B": 0.1, "neither": 0.2}
+
+
+def test_a_token_may_hold_the_quotes_too() -> None:
+    tokens = [Token('{"choice":', {}), Token(' "A', {' "A': math.log(0.75), ' "b': math.log(0.25)}), Token('"}', {})]
+    assert label_probabilities(CHOSEN, tokens, LABEL) == {"A": 0.75, "both": 0.25, "B": 0.0, "neither": 0.0}
+    closed = {'A"': math.log(0.5), 'B"}': math.log(0.25), "A": math.log(0.25)}
+    tokens = [Token('{"choice": "', {}), Token('A"', closed), Token("}", {})]
+    assert label_probabilities(CHOSEN, tokens, LABEL) == {"A": 0.75, "both": 0.0, "B": 0.25, "neither": 0.0}
+
+
+def test_words_that_are_no_label_count_for_nothing() -> None:
+    at_label = {"A": math.log(0.3), "x": math.log(0.6), "Both": math.log(0.1)}
+    assert label_probabilities(CHOSEN, choice_tokens(at_label), LABEL) == {"A": 1.0, "both": 0.0, "B": 0.0, "neither": 0.0}
+
+
+def test_without_certainty_there_are_no_probabilities_and_a_reason() -> None:
+    unseen = label_probabilities(CHOSEN, choice_tokens({"A": math.log(0.6)}), LABEL)
+    assert unseen == "40% of the probability is on beginnings of more than one label, or unseen"
+    alike = Label(("choice",), ("A", "Also"))
+    shared = label_probabilities(CHOSEN, choice_tokens({"A": math.log(0.9), "Al": math.log(0.1)}), alike)
+    assert shared == "90% of the probability is on beginnings of more than one label, or unseen"
+    empty = label_probabilities(CHOSEN, choice_tokens({"": 0.0}), LABEL)
+    assert empty == "no legal label is among the likeliest tokens"
+    assert label_probabilities(CHOSEN, None, LABEL) == "the engine gives no log-probabilities"
+    assert label_probabilities("{}", choice_tokens({"A": 0.0}), LABEL) == "the answer has no label"
+    assert label_probabilities(CHOSEN, [Token("{", {})], LABEL) == "the tokens do not spell the answer"

@@ -124,3 +124,12 @@ def test_the_guides_words_are_in_the_seed(data: Path) -> None:
     if not text:
         pytest.skip("the guide is not beside this checkout")
     assert all(words in text for words in GUIDE)
+
+
+def test_probabilities_are_told_of_the_samples_a_and_b() -> None:
+    first = {"A": 0.6, "both": 0.1, "B": 0.2, "neither": 0.1}
+    second = {"A": 0.3, "both": 0.2, "B": 0.5, "neither": 0.0}
+    swapped = {"A": 0.5, "both": 0.2, "B": 0.3, "neither": 0.0}
+    assert Pairwise().weighed([first, second]) == {"probabilities": [first, swapped]}
+    assert Pairwise().weighed([first, None]) == {"probabilities": [first, None]}
+    assert Pairwise(orders="given").weighed([first]) == {"probabilities": [first]}
