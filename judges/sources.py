@@ -1,18 +1,20 @@
-"""Samples from files: JSON lines, JSON, CSV and Parquet, read a row at a time."""
+"""Samples from files: JSON lines, JSON, CSV, Parquet and Excel workbooks, read a row at a time."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from judges.errors import MagistrateError
 from judges.judge import Sample
 from judges.samples import kind_of, well_formed
+from judges.spreadsheet import read_xlsx
 
 SMALL = 1 << 26
 """Bytes below which a file that cannot be streamed cheaply is read at once."""
@@ -35,13 +37,20 @@ class Row:
     problem: str | None = None
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """Read a file of samples, chosen by its suffix: ``.jsonl``, ``.json`` (a list), ``.csv`` or ``.parquet``.
+def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
+    """Read a file of samples, chosen by its suffix: ``.jsonl``, ``.json`` (a list), ``.csv``, ``.parquet`` or ``.xlsx``.
 
-    A row that cannot be read is yielded with its problem; the rows behind it are read all the same.
+    A row that cannot be read is yielded with its problem; the rows behind it are read all the same. Of a workbook the first sheet
+    is read, and rows have the numbers that the spreadsheet shows.
+
+    Args:
+        path: The file.
+        encoding: Of a CSV file; UTF-8 where none is given, or UTF-16 where its byte order mark says so. The other kinds of file
+            say themselves how they are encoded.
 
     Raises:
-        MagistrateError: There is no such file, it has another suffix, or as a whole it is not what its suffix says.
+        MagistrateError: There is no such file, it has another suffix, as a whole it is not what its suffix says, or there is no
+            such encoding.
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
@@ -49,7 +58,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     if not path.exists():
         raise MagistrateError(f"{path}: there is no such file")
     try:
-        for number, content in reader(path):
+        for number, content in _read_csv(path, encoding) if reader is _read_csv else reader(path):
             yield _row(path, number, content)
     except OSError as error:
         raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -153,9 +162,10 @@ def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
             raise MagistrateError(f"{path} is not a JSON list: {str(error).splitlines()[0]}") from error
 
 
-def _read_csv(path: Path) -> Iterator[tuple[int, Any]]:
+def _read_csv(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Any]]:
     csv.field_size_limit(1 << 30)
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+    name = encoding or _marked(path) or "UTF-8"
+    with _opened(path, name) as file:
         reader = csv.DictReader(file, restkey="\0", strict=True)
         for number in itertools.count(1):
             try:
@@ -165,18 +175,35 @@ def _read_csv(path: Path) -> Iterator[tuple[int, Any]]:
                     raise MagistrateError(f"{path} row {number} opens a quote that is never closed") from error
                 yield number, ValueError(f"cannot be read as CSV: {error}")
                 continue
+            except UnicodeError as error:  # of a kind that leaves no way to go on behind it
+                raise MagistrateError(f"{path} row {number} is not {name}: {error}") from error
             if content is None:
                 return
-            yield number, _csv_row(content)
+            yield number, _csv_row(content, name)
 
 
-def _csv_row(content: dict[str, Any]) -> Any:
+def _marked(path: Path) -> str | None:
+    with path.open("rb") as file:
+        return "UTF-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+
+
+def _opened(path: Path, encoding: str) -> IO[str]:
+    try:
+        known = codecs.lookup(encoding).name
+        return path.open(encoding="utf-8-sig" if known == "utf-8" else encoding, errors="surrogateescape", newline="")
+    except (LookupError, ValueError) as error:
+        raise MagistrateError(
+            f"there is no text encoding `{encoding}`; well known ones are utf-8, utf-16, gb18030, cp1252"
+        ) from error
+
+
+def _csv_row(content: dict[str, Any], encoding: str) -> Any:
     extra = content.pop("\0", None)
     if extra is not None:
         return ValueError(f"has {len(extra)} more cells than the header has names")
     cells = {name: value for name, value in content.items() if value is not None}
     if any("\udc80" <= character <= "\udcff" for value in cells.values() for character in value):
-        return ValueError("is not UTF-8")
+        return ValueError(f"is not {encoding}")
     return cells
 
 
@@ -200,5 +227,6 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[int, Any]]]] = {
     ".json": _read_json,
     ".csv": _read_csv,
     ".parquet": _read_parquet,
+    ".xlsx": read_xlsx,
 }
 """Suffix to reader. A reader yields row numbers from 1 and contents; a ValueError in a content's place says what is wrong."""

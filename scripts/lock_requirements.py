@@ -24,6 +24,7 @@ WANTED = [
     "altair",
     "bitsandbytes",
     "fastapi-offline",
+    "openpyxl",
     "peft",
     "psycopg[binary]",
     "rouge-score",

@@ -2,6 +2,7 @@ import csv
 import json
 from pathlib import Path
 
+import openpyxl
 import pyarrow as arrow
 import pyarrow.parquet
 import pytest
@@ -26,10 +27,15 @@ def write(folder: Path, suffix: str) -> Path:
                 writer.writerows(ROWS)
         case ".parquet":
             arrow.parquet.write_table(arrow.Table.from_pylist(ROWS), path)
+        case ".xlsx":
+            book = openpyxl.Workbook()
+            for cells in (ROWS[0], *(row.values() for row in ROWS)):
+                book.active.append([cell.replace("\0", "_x0000_") for cell in cells])
+            book.save(path)
     return path
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet", ".xlsx"])
 def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path, suffix)
     rows = list(read_rows(path))
@@ -135,3 +141,48 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(MagistrateError, match="cannot be read"):
         list(read_rows(tmp_path / "folder.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("written", "encoding"),
+    [
+        ("gb18030", "gb18030"),
+        ("gb18030", "GB18030"),
+        ("utf-16", None),
+        ("utf-16", "utf-16"),
+        ("utf-8-sig", None),
+        ("utf-8-sig", "UTF-8"),
+    ],
+)
+def test_a_csv_may_have_another_encoding(tmp_path: Path, written: str, encoding: str | None) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('问题,id\n"谁是\n蝙蝠侠, 𠀀",1\n', encoding=written)
+    (row,) = read_rows(path, encoding)
+    assert row.sample == {"问题": "谁是\n蝙蝠侠, 𠀀", "id": "1"}
+
+
+def test_big_endian_utf16_is_known_by_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"\xfe\xff" + "a\n谁\n".encode("utf-16-be"))
+    assert [row.sample for row in read_rows(path)] == [{"a": "谁"}]
+
+
+def test_a_row_in_another_encoding_than_said_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes("问题\n谁\n".encode("gb18030") + b"a\xff\n" + "是\n".encode("gb18030"))
+    assert [row.problem for row in read_rows(path, "gb18030")] == [None, "rows.csv row 2: is not gb18030", None]
+    path.write_bytes("a\n谁\n".encode("utf-16") + b"\x00\xd8\x0a\x00")
+    with pytest.raises(MagistrateError, match=r"row [12] is not UTF-16"):
+        list(read_rows(path))
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "rot13", "a\0b"])
+def test_an_encoding_that_is_none_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n1\n")
+    with pytest.raises(MagistrateError, match="there is no text encoding"):
+        list(read_rows(path, encoding))
+
+
+def test_an_encoding_is_for_csv_alone(tmp_path: Path) -> None:
+    assert [row.sample for row in read_rows(write(tmp_path, ".jsonl"), "gb18030")] == ROWS
