@@ -85,3 +85,16 @@ def test_examples_stand_before_the_question() -> None:
 def test_too_few_rows_for_the_examples_is_one_sentence(loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(MagistrateError, match="2 examples cannot be drawn from 2 rows"):
         loop.run(generate(TASK, INSTANCES, INSTANCES[:2], vllm_engine, tmp_path / "a.jsonl", SAMPLING))
+
+
+def test_an_instance_that_does_not_fit_is_kept_with_its_reason(
+    loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path
+) -> None:
+    path = tmp_path / "long.jsonl"
+    long = replace(INSTANCES[0], id="long", input="word " * 40_000)
+    alone = Sampling(max_tokens=12, shots=0)
+    assert loop.run(generate(TASK, [INSTANCES[1], long], INSTANCES, vllm_engine, path, alone)) == 2
+    fine, unanswered = lines(path)
+    assert isinstance(fine["prediction"], str)
+    assert unanswered["prediction"] is None
+    assert "context overflow" in unanswered["reason"]

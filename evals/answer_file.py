@@ -1,0 +1,136 @@
+"""Answers that a model writes into a file, a line each, so that a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from judges.bench import Audience, Tally
+from judges.engines.engine import Engine
+from judges.errors import MagistrateError
+from judges.window import Work, as_reached
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Something that a model is asked.
+
+    Attributes:
+        id: Distinct within a file.
+        input: A digest of what is asked.
+        ask: Asks it. Gives the fields of its line beside ``id`` and ``input``; with a ``reason`` where there is no answer.
+    """
+
+    id: str
+    input: str
+    ask: Callable[[], Coroutine[Any, Any, Fields]]
+
+
+async def answer_all(asked: Sequence[Asked], made_by: str, engine: Engine, output: Path, audience: Audience | None = None) -> int:
+    """Ask everything that the output does not hold yet. In the end its lines stand in the order in which it is asked.
+
+    Args:
+        asked: What.
+        made_by: A digest of everything else that the answers depend on.
+        engine: Who answers. It is started if there is something to answer; closing it is left to the caller.
+        output: A JSON Lines file.
+        audience: Who is told how it comes along.
+
+    Returns:
+        How many were answered now.
+
+    Raises:
+        MagistrateError: The output was made in another way, or the engine cannot go on. What is answered is kept.
+    """
+    there = _read(output, made_by, {one.id: one.input for one in asked})
+    left = [one for one in asked if one.id not in there]
+    audience = audience or Audience()
+    if left:
+        with audience.loading():
+            await engine.start()
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("a", encoding="utf-8") as file, audience.judging():
+            tally = Tally(kept=len(asked) - len(left))
+            await _ask(left, engine.window, _Writer(file, made_by, there, tally, audience))
+    _in_order(output, [one.id for one in asked], there)
+    return len(left)
+
+
+class _Writer:
+    """Writes answers as they come, so that each outlives this process."""
+
+    def __init__(self, file: IO[str], made_by: str, there: dict[str, str], tally: Tally, audience: Audience) -> None:
+        self._file = file
+        self._made_by = made_by
+        self._there = there
+        self._tally = tally
+        self._audience = audience
+
+    def add(self, fields: Fields) -> None:
+        line = json.dumps(fields | {"made_by": self._made_by}, ensure_ascii=False)
+        self._file.write(f"{line}\n")
+        self._file.flush()
+        self._there[fields["id"]] = line
+        self._tally.judged += 1
+        self._tally.unscored += "reason" in fields
+        self._audience.told(self._tally)
+
+
+async def _ask(left: Sequence[Asked], window: int, writer: _Writer) -> None:
+    async def one_of(asked: Asked) -> Fields:
+        return {"id": asked.id, **await asked.ask(), "input": asked.input}
+
+    async def work() -> AsyncIterator[Work[Fields]]:
+        for asked in left:
+            yield one_of(asked)
+
+    async with aclosing(as_reached(work(), window)) as answers:
+        async for fields in answers:
+            writer.add(fields)
+
+
+def _read(output: Path, made_by: str, inputs: Mapping[str, str]) -> dict[str, str]:
+    """The lines that are there, by instance. One that a crash has torn is dropped.
+
+    Raises:
+        MagistrateError: One was made in another way, or answers another input of the same id.
+    """
+    if not output.exists():
+        return {}
+    there: dict[str, str] = {}
+    lines = output.read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            fields = json.loads(line)
+            found, row_id, given = fields["made_by"], fields["id"], fields["input"]
+        except (ValueError, KeyError, TypeError):
+            raise MagistrateError(f"{output} line {number} was not written here; give `-o` another file") from None
+        if found != made_by:
+            raise MagistrateError(f"{output} holds answers of another model, task or sampling; give `-o` another file")
+        if inputs.get(row_id, given) != given:
+            raise MagistrateError(f"{output} line {number} answers another `{row_id}` than the data has; give `-o` another file")
+        there[row_id] = line
+    if lines[-1]:
+        _write(output, there.values())
+    return there
+
+
+def _in_order(output: Path, wanted: Sequence[str], there: dict[str, str]) -> None:
+    left = set(there) - set(wanted)
+    _write(output, [*(there[one] for one in wanted), *(there[one] for one in there if one in left)])
+
+
+def _write(output: Path, lines: Iterable[str]) -> None:
+    scratch = output.with_name(f".{output.name}.part")
+    with scratch.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(output)
