@@ -19,6 +19,7 @@ from judges.engines.engine import CONSTRAINTS, and_close
 from judges.errors import MagistrateError
 from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
+from magistrate.arena import arena
 from magistrate.augmenting import augment, improve
 from magistrate.finetuning import finetune
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
@@ -32,6 +33,7 @@ app.add_typer(judges, name="judges")
 app.add_typer(keys, name="keys")
 app.add_typer(qualeval, name="qualeval")
 app.add_typer(finetune, name="finetune")
+app.add_typer(arena, name="arena")
 app.command()(generate)
 finetune.command()(augment)
 app.command()(improve)
@@ -49,7 +51,7 @@ def main() -> None:
 
 @app.command()
 def score(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv or .parquet.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv, .parquet or .xlsx.")],
     judge: Annotated[
         str | None, typer.Option(help="Which judge; see `magistrate judges`. Or a rubric file. The model's own by default.")
     ] = None,
@@ -145,7 +147,7 @@ def score(
 
 @app.command()
 def jury(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv or .parquet.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv, .parquet or .xlsx.")],
     members: Annotated[Path, typer.Option("--members", help="The jury: a .toml file of members and how to combine them.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where verdicts go, a line each.")] = Path("jury.jsonl"),
     column: Annotated[

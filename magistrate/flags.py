@@ -17,6 +17,6 @@ Limit = Annotated[int | None, typer.Option(help="Only the first rows, this many.
 Seed = Annotated[int, typer.Option(help="Of every random choice.", min=0)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")]
 
-DataFile = Annotated[Path, typer.Option(help="The data set: .jsonl, .json, .csv or .parquet.")]
+DataFile = Annotated[Path, typer.Option(help="The data set: .jsonl, .json, .csv, .parquet or .xlsx.")]
 TaskName = Annotated[str | None, typer.Option(help="What its rows mean: dialogsum, mbpp, mmlu.")]
 TaskFile = Annotated[Path | None, typer.Option(help="Or a task of your own, as a TOML file.")]

@@ -140,16 +140,15 @@ def open_judge_engine(engine: str, model: str | None, base_url: str | None, dtyp
     return open_engine(engine, named, base_url=base_url, dtype=dtype, window=window)
 
 
+def named_file(text: str) -> tuple[str | None, Path]:
+    """A file and the name that a user gives it, ``NAME=FILE``; ``None`` where there is none."""
+    name, equals, path = text.partition("=")
+    return (name.strip(), Path(path)) if equals and not Path(text).exists() else (None, Path(text))
+
+
 def _named_files(texts: Sequence[str]) -> list[tuple[str, Path]]:
-    """Files of predictions and their models' names: what stands before the ``=``, else the file's name without its ending."""
-    found = []
-    for text in texts:
-        name, equals, path = text.partition("=")
-        if equals and not Path(text).exists():
-            found.append((name.strip(), Path(path)))
-        else:
-            found.append((Path(text).stem, Path(text)))
-    return found
+    """Files of predictions and their models' names: what is given, else the file's name without its ending."""
+    return [(name or path.stem, path) for name, path in map(named_file, texts)]
 
 
 def _slack(text: str) -> float | Literal["auto"]:

@@ -23,6 +23,9 @@ FLIPS = 20_000
 EXACT = 14
 """Items up to which all ways of turning signs are gone through."""
 
+MANY = 2_000
+"""Items from which on the sum under turned signs is as good as normal."""
+
 POWER = 0.8
 
 BLOCK = 1 << 22
@@ -128,7 +131,10 @@ def _quantiles(level: float, power: float) -> float:
 
 
 def _sign_flips(sums: NDArray[Any], seed: int) -> float:
-    """Two-sided p of the sum, over ways of turning items' signs: all of them, or draws with the one at hand added."""
+    """Two-sided p of the sum, over ways of turning items' signs.
+
+    All of them, or draws with the one at hand added, or of many items the normal distribution with the same variance.
+    """
     sums = sums[sums != 0]
     observed = abs(float(sums.sum()))
     bar = observed - 1e-9 * max(1.0, float(np.abs(sums).sum()))
@@ -138,6 +144,8 @@ def _sign_flips(sums: NDArray[Any], seed: int) -> float:
     if size <= EXACT:
         ways = np.arange(1 << size)[:, None] >> np.arange(size) & 1
         return float((np.abs((1 - 2 * ways) @ sums) >= bar).mean())
+    if size >= MANY:
+        return float(2 * stats.norm.sf(observed / np.sqrt((sums**2).sum())))
     chance = np.random.default_rng(seed)
     reached = 0
     step = max(1, BLOCK // size)

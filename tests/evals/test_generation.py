@@ -87,9 +87,7 @@ def test_too_few_rows_for_the_examples_is_one_sentence(loop: asyncio.Runner, vll
         loop.run(generate(TASK, INSTANCES, INSTANCES[:2], vllm_engine, tmp_path / "a.jsonl", SAMPLING))
 
 
-def test_an_instance_that_does_not_fit_is_kept_with_its_reason(
-    loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path
-) -> None:
+def test_an_instance_that_does_not_fit_is_kept_with_its_reason(loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     long = replace(INSTANCES[0], id="long", input="word " * 40_000)
     alone = Sampling(max_tokens=12, shots=0)

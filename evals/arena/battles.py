@@ -1,0 +1,245 @@
+"""Battles: comparisons of two models' answers, as columns, so that millions of them can be counted at once."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges.errors import MagistrateError
+from judges.pairwise import CHOICES, TIE
+
+PREFERENCES = (*CHOICES, TIE)
+"""What a comparison may come to, in the order of their codes."""
+
+A, BOTH, B, NEITHER, ORDER = range(len(PREFERENCES))
+NOT_JUDGED = -1
+NO_REASON = "no reason is given"
+
+SHARES = np.array([1.0, 0.5, 0.0, 0.5, 0.5])
+"""What the first model takes of a battle, by preference."""
+
+STYLE = ("length", "headers", "bold", "lists")
+"""What is measured of an answer's form: characters, and Markdown's headers, bold parts and items of lists."""
+
+_HEADER = re.compile(r"^ {0,3}#{1,6} ", re.MULTILINE)
+_BOLD = re.compile(r"\*\*(?=\S)[^*\n]+\*\*|__(?=\S)[^_\n]+__")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)]) ", re.MULTILINE)
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+Whole = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A column of names.
+
+    Attributes:
+        names: Each once, in the order of their first coming.
+        codes: ``(N,)`` their numbers; -1 for none.
+    """
+
+    names: tuple[str, ...]
+    codes: Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Battles:
+    """N comparisons of two models' answers.
+
+    Attributes:
+        models: The contestants.
+        first: ``(N,)`` the model whose answer is A.
+        second: ``(N,)`` the model whose answer is B.
+        preference: ``(N,)`` the place in ``PREFERENCES``; -1 where the comparison is not scored.
+        orders: ``(N, 2)`` the choice with A first and with B first, told of A and B, as places in ``CHOICES``; -1 where unknown.
+        probability: ``(N,)`` the judge's that A is better, half of what it gives to neither side added; NaN where unknown.
+        style: ``(N, 2, 4)`` of A and of B, what ``STYLE`` lists; NaN where the answers are not known.
+        identical: ``(N,)`` whether both answers are the same, which then are not judged.
+        question: What was asked.
+        capability: What the question asks of a model.
+        language: Of the question.
+        judge: Who compared.
+        reason: Why a comparison is not scored.
+    """
+
+    models: tuple[str, ...]
+    first: Whole
+    second: Whole
+    preference: Whole
+    orders: Whole
+    probability: Floats
+    style: Floats
+    identical: Mask
+    question: Labels
+    capability: Labels
+    language: Labels
+    judge: Labels
+    reason: Labels
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def scored(self) -> Mask:
+        """``(N,)`` whether a comparison came to something."""
+        return np.asarray(self.preference >= 0)
+
+    @property
+    def share(self) -> Floats:
+        """``(N,)`` what the first model took: 1, 0.5 or 0; NaN where the comparison is not scored."""
+        return np.where(self.scored, SHARES[self.preference], np.nan)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why comparisons are not scored, to how many; those of identical answers are not among them."""
+        codes = self.reason.codes[~self.scored & ~self.identical]
+        return Counter({self.reason.names[code]: int(count) for code, count in enumerate(np.bincount(codes)) if count})
+
+    def only(self, mask: Mask) -> Battles:
+        """Some of the battles, of the same models."""
+
+        def some(labels: Labels) -> Labels:
+            return Labels(labels.names, labels.codes[mask])
+
+        return Battles(
+            self.models,
+            self.first[mask],
+            self.second[mask],
+            self.preference[mask],
+            self.orders[mask],
+            self.probability[mask],
+            self.style[mask],
+            self.identical[mask],
+            some(self.question),
+            some(self.capability),
+            some(self.language),
+            some(self.judge),
+            some(self.reason),
+        )
+
+
+@dataclass(slots=True)
+class _Names:
+    """Numbers names as they come."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    codes: array[int] = field(default_factory=lambda: array("i"))
+
+    def number(self, name: str) -> int:
+        return self.numbers.setdefault(name, len(self.numbers))
+
+    def add(self, name: str | None) -> None:
+        self.codes.append(-1 if name is None else self.number(name))
+
+    def labels(self) -> Labels:
+        return Labels(tuple(self.numbers), np.array(self.codes, np.int32))
+
+
+class BattleList:
+    """Gathers battles one by one.
+
+    Args:
+        models: Contestants that are known beforehand, in their order, with or without a battle.
+    """
+
+    def __init__(self, models: Sequence[str] = ()) -> None:
+        self._models = _Names({name: number for number, name in enumerate(models)})
+        self._columns = {name: array("i") for name in ("first", "second", "preference", "orders")}
+        self._probability, self._style = array("d"), array("d")
+        self._identical = array("b")
+        self._labels = {name: _Names() for name in ("capability", "language", "judge", "reason")}
+        self._questions = _Names()
+
+    def add(
+        self,
+        question: str,
+        model_a: str,
+        model_b: str,
+        preference: str | None,
+        *,
+        reason: str | None = None,
+        orders: Sequence[str] = (),
+        probability: float | None = None,
+        capability: str | None = None,
+        language: str | None = None,
+        judge: str | None = None,
+        style_a: Sequence[float] | None = None,
+        style_b: Sequence[float] | None = None,
+        identical: bool = False,
+    ) -> None:
+        """Add a battle.
+
+        Args:
+            question: What was asked.
+            model_a: Whose answer is A.
+            model_b: Whose answer is B.
+            preference: One of ``PREFERENCES``; ``None`` where the comparison is not scored.
+            reason: Why it is not scored.
+            orders: The choices with A first and with B first, as far as they are known.
+            probability: That A is better.
+            capability: What the question asks of a model.
+            language: Of the question.
+            judge: Who compared.
+            style_a: As ``style_of`` gives it.
+            style_b: Likewise.
+            identical: Whether both answers are the same.
+
+        Raises:
+            MagistrateError: A model is compared with itself.
+        """
+        if model_a == model_b:
+            raise MagistrateError(f"question `{question}`: `{model_a}` is compared with itself; a battle has two models")
+        columns = self._columns
+        columns["first"].append(self._models.number(model_a))
+        columns["second"].append(self._models.number(model_b))
+        columns["preference"].append(NOT_JUDGED if preference is None else PREFERENCES.index(preference))
+        known = [CHOICES.index(choice) for choice in orders[:2]]
+        columns["orders"].extend((*known, *[-1] * (2 - len(known))))
+        self._probability.append(np.nan if probability is None else probability)
+        for style in (style_a, style_b):
+            self._style.extend((np.nan,) * len(STYLE) if style is None else style)
+        self._identical.append(identical)
+        self._questions.add(question)
+        why = (reason or NO_REASON) if preference is None and not identical else None
+        given = {"capability": capability, "language": language, "judge": judge, "reason": why}
+        for name, text in given.items():
+            self._labels[name].add(text or None)
+
+    def battles(self) -> Battles:
+        """All of them."""
+        columns = {name: np.array(column, np.int32) for name, column in self._columns.items()}
+        return Battles(
+            tuple(self._models.numbers),
+            columns["first"],
+            columns["second"],
+            columns["preference"],
+            columns["orders"].reshape(-1, 2),
+            np.array(self._probability),
+            np.array(self._style).reshape(-1, 2, len(STYLE)),
+            np.array(self._identical, bool),
+            self._questions.labels(),
+            self._labels["capability"].labels(),
+            self._labels["language"].labels(),
+            self._labels["judge"].labels(),
+            self._labels["reason"].labels(),
+        )
+
+
+def style_of(turns: Sequence[str]) -> tuple[float, float, float, float]:
+    """What ``STYLE`` lists, of an answer of one turn or several. What stands in fenced code is counted for its length alone."""
+    text = "\n".join(turns)
+    prose = _FENCE.sub("", text)
+    return (
+        float(len(text)),
+        float(len(_HEADER.findall(prose))),
+        float(len(_BOLD.findall(prose))),
+        float(len(_ITEM.findall(prose))),
+    )

@@ -1,0 +1,101 @@
+"""How often models win, and what that makes: the guide's shares and scores, by language and by capability.
+
+Source: OpenCompass, "Subjective Evaluation Guidance", "Evaluation Report". Its tie is both good or neither, its "not bad" a win
+or both good. To these come the ties of a judge whose choice depends on the order: they are ties, no "not bad", and score 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.arena.battles import BOTH, NEITHER, ORDER, PREFERENCES, A, B, Battles, Labels
+
+LANGUAGES = ("CN", "EN")
+"""Those that the guide lists, whether or not there are questions in them."""
+
+OVERALL = "Overall"
+
+POINTS = np.array([3, 1, -3, -1, 0])
+"""What the first model scores, by preference; the second scores as much, but 3 for a loss and -3 for a win."""
+
+MIRRORED = np.array([B, BOTH, A, NEITHER, ORDER])
+"""A preference, as the second model has it."""
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the models stand in a part of the battles.
+
+    Attributes:
+        kind: ``LANG`` or ``CAPA``.
+        name: Which language or capability.
+        counts: ``(M, 5)`` battles of each model by what they came to, as ``PREFERENCES`` lists it, with the model as A.
+    """
+
+    kind: str
+    name: str
+    counts: Whole
+
+    @property
+    def games(self) -> Whole:
+        """``(M,)`` scored battles of each model."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """``(M, 4)`` win, tie, lose and not bad, of one; NaN for a model without a battle."""
+        counts, games = self.counts, self.games
+        four = np.stack(
+            [counts[:, A], counts[:, BOTH] + counts[:, NEITHER] + counts[:, ORDER], counts[:, B], counts[:, A] + counts[:, BOTH]],
+            axis=1,
+        )
+        filled = np.full(four.shape, np.nan)
+        return np.asarray(np.divide(four, games[:, None], out=filled, where=games[:, None] > 0))
+
+    @property
+    def scores(self) -> Whole:
+        """``(M,)`` the models' scores: base 0, win 3, both 1, neither -1, lose -3."""
+        return np.asarray(self.counts @ POINTS)
+
+
+def standings(battles: Battles) -> list[Standing]:
+    """Overall, by language and by capability, in the guide's order."""
+    scored = battles.scored
+    found = [_standing(battles, "LANG", OVERALL, scored)]
+    found += _by(battles, "LANG", battles.language, LANGUAGES)
+    found += _by(battles, "CAPA", battles.capability, ())
+    return found
+
+
+def counted_meetings(battles: Battles) -> NDArray[np.float64]:
+    """``(M, M, 2)`` what each model took of its games with each other, and how many there were."""
+    number = len(battles.models)
+    scored = battles.scored
+    first, second, share = battles.first[scored], battles.second[scored], battles.share[scored]
+    there, back = first * number + second, second * number + first
+    size = number * number
+    taken = np.bincount(there, share, size) + np.bincount(back, 1 - share, size)
+    games = np.bincount(there, minlength=size) + np.bincount(back, minlength=size)
+    return np.stack([taken, games], axis=-1).reshape(number, number, 2)
+
+
+def _by(battles: Battles, kind: str, labels: Labels, always: tuple[str, ...]) -> Iterator[Standing]:
+    codes = {name: code for code, name in enumerate(labels.names)}
+    for name in dict.fromkeys((*always, *labels.names)):
+        mask = battles.scored & (labels.codes == codes.get(name, len(codes)))
+        yield _standing(battles, kind, name, mask)
+
+
+def _standing(battles: Battles, kind: str, name: str, mask: NDArray[np.bool_]) -> Standing:
+    width = len(PREFERENCES)
+    size = len(battles.models) * width
+    preference = battles.preference[mask]
+    first = np.bincount(battles.first[mask] * width + preference, minlength=size)
+    second = np.bincount(battles.second[mask] * width + MIRRORED[preference], minlength=size)
+    return Standing(kind, name, (first + second).reshape(-1, width))

@@ -1,0 +1,173 @@
+"""Battles from files of verdicts: Magistrate's own, and those that were made anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from evals.arena.answers import Answers
+from evals.arena.battles import BattleList, Battles, style_of
+from evals.arena.pairing import Game
+from evals.arena.published import read_battles
+from evals.arena.questions import Question, QuestionSet
+from evals.arena.tournament import game_of, told_of
+from evals.tasks import Fault
+from judges.errors import MagistrateError
+from judges.pairwise import Pairwise
+from judges.sources import read_rows
+from judges.verdict import Verdict
+
+OWN = ("judge", "status", "scores", "fingerprint")
+"""Fields by which a verdict of Magistrate's is known."""
+
+Rename = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What is known of battles beside their verdicts.
+
+    Attributes:
+        questions: What was asked: a verdict's question is looked up here for its capability and language.
+        answers: What was answered, for the style of answers, and whose answers a published verdict is of.
+        pairs: The samples that ``magistrate score`` judged, for verdicts whose ids do not tell who was compared.
+        renamed: A model's name in the files to the one that it is to have.
+        encoding: Of files of CSV.
+    """
+
+    questions: QuestionSet | None = None
+    answers: Sequence[Answers] = ()
+    pairs: Path | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    encoding: str | None = None
+
+
+def gather(paths: Sequence[Path], beside: Beside | None = None) -> tuple[Battles, list[Fault]]:
+    """Read files of verdicts.
+
+    Args:
+        paths: Verdicts of the pairwise judge, battles that an arena wrote, or any form that ``published.read_battles`` knows.
+        beside: What else is known.
+
+    Returns:
+        The battles, and what could not be used.
+
+    Raises:
+        MagistrateError: A file cannot be read or is of no known form, or a verdict does not tell who was compared.
+    """
+    beside = beside or Beside()
+    gathered = _Gathering(beside)
+    for path in paths:
+        if _is_own(path):
+            gathered.take_own(path)
+        else:
+            gathered.take_published(path)
+    return gathered.battles.battles(), gathered.faults
+
+
+class _Gathering:
+    def __init__(self, beside: Beside) -> None:
+        self.battles = BattleList()
+        self.faults: list[Fault] = []
+        self._beside = beside
+        asked = beside.questions.questions if beside.questions else ()
+        self._questions: Mapping[str, Question] = {one.index: one for one in asked}
+        self._answers = {beside.renamed.get(one.model, one.model): one.texts for one in beside.answers}
+        self._by_id = {answer: one.model for one in beside.answers for answer in one.ids}
+        self._pairs = None if beside.pairs is None else _read_pairs(beside.pairs)
+
+    def take_own(self, path: Path) -> None:
+        """Add the verdicts of a file of Magistrate's."""
+        for number, line in _lines(path):
+            try:
+                verdict = Verdict.from_json(line)
+            except ValueError as error:
+                raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}") from None
+            if verdict.judge != Pairwise.name:
+                raise MagistrateError(
+                    f"{path} line {number}: judge `{verdict.judge}` compares no pairs; an arena needs `pairwise`"
+                )
+            pair = self._pairs.get(verdict.id) if self._pairs is not None else None
+            game = pair.game if pair else game_of(verdict.id)
+            if game is None:
+                raise MagistrateError(
+                    f"{path} line {number}: verdict `{verdict.id}` does not tell who was compared; give the samples it judged, "
+                    "with `question_id`, `model_a` and `model_b`, as `--pairs FILE`"
+                )
+            self._add(game, pair.styles if pair else (None, None), told_of(verdict))
+
+    def take_published(self, path: Path) -> None:
+        """Add the verdicts of a file that was made elsewhere."""
+        published = read_battles(path, answer_models=self._by_id, encoding=self._beside.encoding)
+        for one in published:
+            given = ((one.answer_a, one.style_a), (one.answer_b, one.style_b))
+            styles = tuple(style if text is None else style_of([text]) for text, style in given)
+            names = ("preference", "reason", "orders", "probability", "capability", "language", "judge", "identical")
+            told = {name: getattr(one, name) for name in names}
+            self._add(Game(one.question, one.model_a, one.model_b), styles, told)
+        self.faults += published.faults
+
+    def _add(self, game: Game, styles: tuple[Any, ...], told: Mapping[str, Any]) -> None:
+        renamed = self._beside.renamed
+        one, other = (renamed.get(name, name) for name in (game.model_a, game.model_b))
+        question = self._questions.get(game.question)
+        texts = [self._answers.get(name, {}).get(game.question) for name in (one, other)]
+        known = [style if text is None else style_of(text) for style, text in zip(styles, texts, strict=True)]
+        # What was judged all the same is judged: it counts as any other verdict.
+        same = told.get("identical", False) or (texts[0] is not None and texts[0] == texts[1])
+        identical = same and told["preference"] is None
+        looked_up = {"capability": question.capability, "language": question.language} if question else {}
+        self.battles.add(
+            game.question,
+            one,
+            other,
+            **{**told, **{name: value for name, value in looked_up.items() if value}, "identical": identical},
+            style_a=known[0],
+            style_b=known[1],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    game: Game
+    styles: tuple[Any, ...]
+
+
+def _read_pairs(path: Path) -> dict[str, _Pair]:
+    """The samples that a run of ``magistrate score`` judged, by their ids."""
+    found = {}
+    for row in read_rows(path):
+        if row.sample is None:
+            continue
+        sample = row.sample
+        for name in ("model_a", "model_b"):
+            if not isinstance(sample.get(name), str):
+                raise MagistrateError(f"{row.place}: there is no `{name}`; a pair has `model_a` and `model_b`, who were compared")
+        asked = next((sample[name] for name in ("question_id", "index") if name in sample), row.id)
+        answers = [sample.get(name) for name in ("answer_a", "answer_b")]
+        styles = tuple(style_of([text]) if isinstance(text, str) else None for text in answers)
+        found[row.id] = _Pair(Game(str(asked), sample["model_a"], sample["model_b"]), styles)
+    return found
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file begins with a verdict of Magistrate's."""
+    if path.suffix.lower() not in (".jsonl", ".ndjson") or not path.exists():
+        return False
+    _, first = next(chain(_lines(path), [(0, b"")]))
+    try:
+        fields = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(fields, dict) and all(name in fields for name in OWN)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line

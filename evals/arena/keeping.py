@@ -1,0 +1,97 @@
+"""Battles on disk, a line each, and those that the page shows to be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evals.arena.battles import PREFERENCES, STYLE, Battles, Labels
+from evals.arena.pairing import Game
+from evals.arena.tournament import Played, Tournament, game_id
+from evals.whole_files import write_whole
+from judges.pairwise import CHOICES
+from judges.samples import well_formed
+
+BATTLES = "battles.jsonl"
+
+MOST_QUESTIONS = 100
+"""Questions whose battles the page holds: with every answer to them, that is a megabyte or two."""
+
+
+def write_battles(battles: Battles, folder: Path) -> Path:
+    """Write ``battles.jsonl``, which ``magistrate arena report`` reads, and other tools can: plain rows, as of Chatbot Arena.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    lines = (well_formed(json.dumps(row, ensure_ascii=False)) for row in _rows(battles))
+    return write_whole(folder / BATTLES, "".join(f"{line}\n" for line in lines))
+
+
+def examples(tournament: Tournament, played: Played) -> dict[str, Any]:
+    """Questions, answers and verdicts for the page.
+
+    Args:
+        tournament: What was asked and answered.
+        played: What came of it.
+    """
+    questions = tournament.questions.questions[:MOST_QUESTIONS]
+    places = {one.index: place for place, one in enumerate(questions)}
+    shown = []
+    battles = played.battles
+    for number in range(len(battles)):
+        question = battles.question.names[battles.question.codes[number]]
+        if question not in places or battles.preference[number] < 0:
+            continue
+        first, second = int(battles.first[number]), int(battles.second[number])
+        verdict = played.verdicts.get(game_id(Game(question, battles.models[first], battles.models[second])))
+        choices = [CHOICES[choice] for choice in battles.orders[number] if choice >= 0]
+        reasons = verdict.justification if verdict else None
+        shown.append([places[question], first, second, PREFERENCES[battles.preference[number]], choices, reasons])
+    return {
+        "models": list(battles.models),
+        "questions": [
+            {
+                "index": one.index,
+                "text": "\n\n".join(one.turns),
+                "capability": one.capability,
+                "language": one.language,
+                "answers": [
+                    None if one.index not in each.texts else "\n\n".join(each.texts[one.index]) for each in tournament.answers
+                ],
+            }
+            for one in questions
+        ],
+        "battles": shown,
+        "left_out": len(tournament.questions.questions) - len(questions),
+    }
+
+
+def _rows(battles: Battles) -> Iterator[dict[str, Any]]:
+    labels: dict[str, Labels] = {
+        name: getattr(battles, name) for name in ("question", "capability", "language", "judge", "reason")
+    }
+    for number in range(len(battles)):
+        preference = int(battles.preference[number])
+        probability = float(battles.probability[number])
+        named = {name: one.names[one.codes[number]] if one.codes[number] >= 0 else None for name, one in labels.items()}
+        yield {
+            "question_id": named.pop("question"),
+            "model_a": battles.models[battles.first[number]],
+            "model_b": battles.models[battles.second[number]],
+            "preference": PREFERENCES[preference] if preference >= 0 else None,
+            "orders": [CHOICES[choice] for choice in battles.orders[number] if choice >= 0],
+            "probability": None if probability != probability else probability,
+            "identical": bool(battles.identical[number]),
+            "style_a": _style(battles, number, 0),
+            "style_b": _style(battles, number, 1),
+            **named,
+        }
+
+
+def _style(battles: Battles, number: int, side: int) -> dict[str, float] | None:
+    """What ``STYLE`` lists of an answer; ``None`` where the answer is not known."""
+    found = battles.style[number, side].tolist()
+    return None if any(one != one for one in found) else dict(zip(STYLE, found, strict=True))

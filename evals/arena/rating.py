@@ -1,0 +1,174 @@
+"""Battles as ratings: the guide's bootstrap Elo, Bradley-Terry, by probabilities, and at equal style."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.arena.battles import STYLE, Battles
+from evals.ratings.bradley_terry import Ratings, bradley_terry
+from evals.ratings.elo import bootstrap_elo
+from evals.ratings.style import StyleRatings, style_controlled, style_difference
+from judges.errors import MagistrateError
+
+Ties = Literal["half", "davidson"]
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How battles are reported on.
+
+    Attributes:
+        baseline: The contestant that win rates are told against; none by default.
+        anchor: The contestant whose rating is given; by default the mean of all is 1000.
+        anchor_rating: Its rating.
+        ties: What a tie is in ratings: half a win to each, or an outcome of its own (Davidson, 1970).
+        rounds: Of the bootstraps.
+        level: Of intervals.
+        seed: Of every draw.
+
+    Raises:
+        MagistrateError: A number is out of range.
+    """
+
+    baseline: str | None = None
+    anchor: str | None = None
+    anchor_rating: float = 1000.0
+    ties: Ties = "half"
+    rounds: int = 1000
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 2:
+            raise MagistrateError(f"a bootstrap of {self.rounds} rounds says nothing: give 2 or more")
+        if not 0 < self.level < 1:
+            raise MagistrateError(f"intervals have a level between 0 and 1, not {self.level:g}")
+        if self.ties not in ("half", "davidson"):
+            raise MagistrateError(f"ties are counted as `half` or by `davidson`, not `{self.ties}`")
+
+
+class Rating:
+    """The scored battles, as ratings take them."""
+
+    def __init__(self, battles: Battles, options: Options) -> None:
+        self.battles = battles
+        self.options = options
+        self.number = len(battles.models)
+        self.anchor = None if options.anchor is None else battles.models.index(options.anchor)
+
+    def elo(self) -> Figures:
+        """The guide's bootstrap Elo."""
+        battles, mask = self.battles, self.battles.scored
+        games = battles.first[mask], battles.second[mask], battles.share[mask]
+        found = bootstrap_elo(*games, self.number, rounds=self.options.rounds, seed=self.options.seed, level=self.options.level)
+        return {
+            "rounds": self.options.rounds,
+            **{name: getattr(found, name) for name in ("median", "mean", "std", "low", "high")},
+        }
+
+    def rated(self, share: NDArray[np.float64], ties: Ties | None = None) -> Figures:
+        """Bradley-Terry ratings of the battles that have a share."""
+        ties = ties or self.options.ties
+        mask = ~np.isnan(share)
+        found = bradley_terry(
+            self.battles.first[mask],
+            self.battles.second[mask],
+            share[mask],
+            self.number,
+            ties=ties,
+            clusters=self._clusters(mask),
+            anchor=self.anchor,
+            anchor_rating=self.options.anchor_rating,
+            rounds=self.options.rounds,
+            seed=self.options.seed,
+            level=self.options.level,
+        )
+        return {"ties": ties, "tie": found.tie, "left_out": found.left_out, "models": _rated_models(found)}
+
+    def soft(self) -> Figures | None:
+        """Ratings by the judge's probabilities in place of its choices, where it gave any."""
+        mask = self.battles.scored & ~np.isnan(self.battles.probability)
+        return self.rated(np.where(mask, self.battles.probability, np.nan), "half") if mask.any() else None
+
+    def style(self) -> Figures | None:
+        """Ratings at equal style; ``None`` where the answers are not known."""
+        mask = self.battles.scored & ~np.isnan(self.battles.style).any(axis=(1, 2))
+        if not mask.any():
+            return None
+        gaps = style_difference(self.battles.style[mask, 0], self.battles.style[mask, 1])
+        there = [place for place in range(len(STYLE)) if np.ptp(gaps[:, place]) > 0]
+        if not there:
+            return {"reason": "all answers have the same style"}
+        used = list(there)
+        try:
+            found = self._at_equal_style(mask, gaps[:, used])
+        except MagistrateError as error:
+            fewer = self._with_fewer(mask, gaps, there)
+            if fewer is None:
+                return {"reason": str(error)}
+            used, found = fewer
+        coefficients = zip(found.coefficient, found.coefficient_low, found.coefficient_high, strict=True)
+        return {
+            "reason": None,
+            "models": [
+                {"rating": rating, "low": low, "high": high}
+                for rating, low, high in zip(found.rating, found.low, found.high, strict=True)
+            ],
+            "left_out": [STYLE[place] for place in there if place not in used],
+            "covariates": [
+                {"name": STYLE[place], "coefficient": value, "low": low, "high": high}
+                for place, (value, low, high) in zip(used, coefficients, strict=True)
+            ],
+        }
+
+    def _with_fewer(
+        self, mask: NDArray[np.bool_], gaps: NDArray[np.float64], there: Sequence[int]
+    ) -> tuple[list[int], StyleRatings] | None:
+        """Without those measures whose worth cannot be told from the strengths of the models that have them."""
+        used: list[int] = []
+        found = None
+        for place in there:
+            with suppress(MagistrateError):
+                found = self._at_equal_style(mask, gaps[:, [*used, place]])
+                used.append(place)
+        return None if found is None else (used, found)
+
+    def _at_equal_style(self, mask: NDArray[np.bool_], gaps: NDArray[np.float64]) -> StyleRatings:
+        return style_controlled(
+            self.battles.first[mask],
+            self.battles.second[mask],
+            self.battles.share[mask],
+            self.number,
+            gaps,
+            clusters=self._clusters(mask),
+            anchor=self.anchor,
+            anchor_rating=self.options.anchor_rating,
+            level=self.options.level,
+        )
+
+    def _clusters(self, mask: NDArray[np.bool_]) -> NDArray[np.int32] | None:
+        """The questions, where any is asked twice."""
+        asked = self.battles.question.codes[mask]
+        return asked if len(np.unique(asked)) < len(asked) else None
+
+
+def _rated_models(found: Ratings) -> list[Figures]:
+    return [
+        {
+            "rating": found.rating[model],
+            "low": found.low[model],
+            "high": found.high[model],
+            "sandwich_low": found.sandwich_low[model],
+            "sandwich_high": found.sandwich_high[model],
+            "games": int(found.games[model]),
+            "reason": reason,
+        }
+        for model, reason in enumerate(found.reasons)
+    ]

@@ -1,0 +1,227 @@
+"""How the page and the text word an arena's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evals.arena.biases import MOST_CIRCLES
+from evals.dashboard.words import NONE, counted, interval, label, line, listed, number, percent
+
+Figures = Mapping[str, Any]
+
+NAMELESS = "(no name)"
+
+
+def called(name: str) -> str:
+    """A name of anyone's on one line, or a word where nothing of it can be seen."""
+    return line(name) or NAMELESS
+
+
+def pictured(report: Figures) -> tuple[str, ...]:
+    """Which charts there is something to draw for."""
+    found = []
+    if any(one["rating"] is not None for one in report["ratings"]["models"]):
+        found.append("ratings")
+    for kind, name in (("CAPA", "by_capa"), ("LANG", "by_lang")):
+        if any(one["kind"] == kind and any(one["models"]) for one in report["standings"]):
+            found.append(name)
+    return tuple(found)
+
+
+def success(counts: Figures) -> str:
+    """The extraction success rate, in percent."""
+    judged = counts["meaningful"]
+    return f"{counts['scored'] / judged:.2%}" if judged else NONE
+
+
+def judge_of(report: Figures) -> str | None:
+    """Who judged, where it is known."""
+    name = report["made"].get("judge_model")
+    return None if name is None else line(str(name))
+
+
+def shares(cell: Figures | None) -> str:
+    """Win, tie, lose and not bad in a cell of the guide's table."""
+    if cell is None:
+        return "N/A"
+    return " / ".join(f"{cell[name]:.1%}" for name in ("win", "tie", "lose", "not_bad"))
+
+
+def lead(report: Figures) -> str:
+    """What came out, in a sentence or two. Models whose intervals overlap are not told apart."""
+    names, rated = [label(called(name)) for name in report["models"]], report["ratings"]["models"]
+    ranked = [model for model in report["order"] if rated[model]["rating"] is not None]
+    if not ranked:
+        return _unrated(report, names)
+    rating = rated[ranked[0]]["rating"]
+    best = [model for model in ranked if rated[model]["rating"] == rating]
+    if len(best) == len(ranked) > 1:
+        return f"All models are rated alike, {number(rating, 0)}." + _more_unrated(len(rated) - len(ranked))
+    behind = ranked[len(best) :]
+    level = [names[model] for model in behind if not all(_below(rated[model], rated[one]) for one in best)]
+    text = f"{_some(names[model] for model in best)} {'come first together' if len(best) > 1 else 'comes first'}"
+    text += f", with a rating of {number(rating, 0)}"
+    if len(best) == 1 and (low := rated[best[0]]["low"]) is not None:
+        text += f" ({interval(low, rated[best[0]]['high'], 0)})"
+    them = "them" if len(best) > 1 else "it"
+    if behind and not level:
+        text += f", clearly ahead of {'all others' if len(behind) > 1 else names[behind[0]]}"
+    elif len(level) == len(behind) > 1:
+        text += f", but these battles tell {them} from none of the others"
+    elif behind:
+        text += f", but these battles do not tell {them} from {_some(level)}"
+    return f"{text}.{_more_unrated(len(rated) - len(ranked))}"
+
+
+def _some(names: Iterable[str]) -> str:
+    found = list(names)
+    more = len(found) - 3
+    return listed(found) if more <= 1 else f"{', '.join(found[:3])} and {more} more"
+
+
+def _unrated(report: Figures, names: Sequence[str]) -> str:
+    if not report["counts"]["scored"]:
+        return "No battle is scored, so there is no rating."
+    first = report["order"][0]
+    reason = report["ratings"]["models"][first]["reason"]
+    return "These battles give no model a finite rating" + (f" ({names[first]}: {reason})." if reason else ".")
+
+
+def _more_unrated(count: int) -> str:
+    return f" {counted(count, 'model')} {'has' if count == 1 else 'have'} no rating." if count else ""
+
+
+def rank(report: Figures, model: int) -> int | None:
+    """A model's rank: one more than there are models whose whole interval lies above its own."""
+    rated = report["ratings"]["models"]
+    if rated[model]["rating"] is None:
+        return None
+    return 1 + sum(_below(rated[model], other) for other in rated if other["rating"] is not None)
+
+
+def _below(one: Figures, other: Figures) -> bool:
+    if one["high"] is None or other["low"] is None:
+        return False
+    return bool(one["high"] < other["low"])
+
+
+def how_rated(report: Figures) -> str:
+    """What the ratings are."""
+    ratings, options = report["ratings"], report["options"]
+    ties = {
+        "half": "a tie is half a win to each",
+        "davidson": f"ties are an outcome of their own (Davidson, ν = {number(ratings['tie'], 2)})",
+    }[ratings["ties"]]
+    anchor = f"{called(options['anchor'])} is {number(options['anchor_rating'], 0)}" if options["anchor"] else "the mean is 1,000"
+    left = ratings["left_out"]
+    out = f" {counted(left, 'round')} in which no finite rating exists are left out." if left else ""
+    return (
+        f"Bradley-Terry by maximum likelihood, in Elo points: {anchor}; {ties}. Intervals at {options['level']:.0%} by "
+        f"{options['rounds']:,} resamples of the questions, and by the robust (sandwich) covariance.{out}"
+    )
+
+
+def bias_rows(report: Figures) -> list[tuple[str, str, str]]:
+    """What the judge goes by besides the answers: what is measured, the figure, and how to read it."""
+    found, names = report["biases"], report["models"]
+    place = found["position"]
+    if place["flips"]["count"]:
+        gains = f"{counted(place['first_gains'], 'time')} to the answer shown first"
+        gains += f", {place['second_gains']:,} to the one shown second"
+        fair = "one half is fair"
+    else:
+        gains = "no pair is known to have been judged in both orders"
+        fair = "one half is fair only where it was drawn who is shown first"
+    rows = [
+        ("Choices that change with the order", _share(place["flips"], "pair"), gains),
+        ("Of choices for one answer, those for the one shown first", _share(place["first"], "choice"), fair),
+        (
+            "Of games with one winner, those that the longer answer wins",
+            _share(found["longer"], "game"),
+            "far from one half, length decides, or goes with what does"
+            if found["longer"]["count"]
+            else "the answers, or their lengths, are not known here",
+        ),
+    ]
+    for own in found["own"]:
+        others = f"; by other judges {_share(own['others'], 'game')}" if own["others"]["count"] else ""
+        note = "compare with other judges" if others else "one judge alone cannot tell preference from merit"
+        rows.append((f"What {called(names[own['model']])} takes as its own judge", _share(own["own"], "game") + others, note))
+    if not found["own"]:
+        rows.append(("Preference for its own answers", NONE, _no_own(report)))
+    triples = found["triples"]
+    rows.append(
+        (
+            "Triples of answers to a question whose verdicts go round in a circle",
+            f"{percent(triples['on_question'])} of {triples['triples']:,}" if triples["triples"] else NONE,
+            "0 is consistent, a quarter is what chance gives",
+        )
+    )
+    circles = [" > ".join(label(called(names[model])) for model in [*circle, circle[0]]) for circle in triples["among_models"]]
+    more = " or more" if len(circles) >= MOST_CIRCLES else ""
+    rows.append(("Models that beat each other in a circle", f"{len(circles)}{more}", "; ".join(circles) or "none"))
+    return rows
+
+
+def _no_own(report: Figures) -> str:
+    judge = judge_of(report)
+    if judge is None:
+        return "who judged is not known"
+    if judge.casefold() in (line(name).casefold() for name in report["models"]):
+        return "the judge is a contestant, but its battles do not name it"
+    return "the judge is no contestant"
+
+
+def fault_words(one: Figures) -> str:
+    """What could not be used, how often, and where."""
+    of = f"{called(one['model'])}: " if one["model"] is not None else ""
+    more = ", …" if one["count"] > len(one["ids"]) else ""
+    return f"{of}{called(one['what'])}, {counted(one['count'], 'time')}: {', '.join(called(name) for name in one['ids'])}{more}"
+
+
+def _share(found: Figures, what: str) -> str:
+    if not found["count"]:
+        return NONE
+    ends = "" if found["low"] is None else f" ({max(0.0, found['low']):.1%} to {min(1.0, found['high']):.1%})"
+    return f"{percent(found['mean'])}{ends} of {counted(found['count'], what)}"
+
+
+def style_words(report: Figures) -> str:
+    """What ratings at equal style are, or why there are none."""
+    style = report["style"]
+    if style is None:
+        return "The answers are not known here, so nothing is said of their style."
+    if style["reason"]:
+        return f"There are no ratings at equal style: {style['reason']}."
+    left = style["left_out"]
+    out = f" Left out: {listed(left)}, whose worth cannot be told from the strengths of the models that have it." if left else ""
+    return (
+        "Ratings as if both answers of a game had the same style: length in characters, and Markdown’s headers, bold parts and "
+        f"items of lists, each as the difference over the sum, enter the model beside the strengths.{out}"
+    )
+
+
+def win_rate_cells(one: Figures) -> list[str]:
+    """A model's win rate against the baseline: the rate, its interval, p, questions, the lead, and questions needed."""
+    rate, ahead = one["rate"], one["ahead"]
+    known = rate["low"] is not None
+    ends = f"{max(0.0, rate['low']):.1%} to {min(1.0, rate['high']):.1%}" if known else NONE
+    gap = NONE
+    if ahead is not None and ahead["mean"] is not None:
+        gap = _points(ahead["mean"])
+        if ahead["low"] is not None:
+            gap += f" ({_points(ahead['low'])} to {_points(ahead['high'])})"
+    needed = [number(count, 0) for count in one["needed"]]
+    return [percent(rate["mean"]), ends, p_value(one["adjusted"]), f"{rate['items']:,}", gap, *needed]
+
+
+def _points(share: float) -> str:
+    return number(100 * share, 1)
+
+
+def p_value(p: float | None) -> str:
+    """A test's p."""
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else number(p, 3)

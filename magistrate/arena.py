@@ -1,0 +1,314 @@
+"""The commands of the arena."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from judges import catalog
+from judges.bench import OwnBench
+from judges.engines import ENGINES
+from judges.engines.engine import and_close
+from judges.errors import MagistrateError
+from magistrate.flags import BaseUrl, Debug, Dtype, EngineName, Limit, Seed, Window
+from magistrate.studies import open_judge_engine
+from magistrate.terminal import clear_errors, pairs
+
+if TYPE_CHECKING:
+    from evals.arena.answers import Answers
+    from evals.arena.questions import QuestionSet
+    from evals.arena.rating import Options, Ties
+    from evals.arena.tournament import Method, Played, Tournament
+    from judges.bench import Bench
+    from magistrate.client import Asking
+
+arena = typer.Typer(no_args_is_help=True)
+
+GOES_ON = "what is judged is kept, and the same command goes on from there"
+KINDS_OF_FILE = ".xlsx, .csv, .json, .jsonl or .parquet"
+
+Questions = Annotated[Path, typer.Option(help=f"What is asked: {KINDS_OF_FILE}, as published or with columns of your own.")]
+AnswerFiles = Annotated[
+    list[str] | None, typer.Option("--answers", help="What a model answered: FILE, or NAME=FILE. Once for each model.")
+]
+AnswerColumns = Annotated[
+    list[str] | None,
+    typer.Option("--answer-column", help="A column of the questions' file with a model's answers, or `*` for all such columns."),
+]
+Fields = Annotated[list[str] | None, typer.Option("--field", help="Where a field of a question stands: `field=column`.")]
+Encoding = Annotated[str | None, typer.Option(help="Of CSV files that are not UTF-8, e.g. gb18030.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="The folder for what is found.")]
+Baseline = Annotated[str | None, typer.Option(help="The model that win rates are told against.")]
+Anchor = Annotated[
+    str | None, typer.Option(help="The model whose rating is given: NAME or NAME=RATING. By default the mean is 1000.")
+]
+TiesFlag = Annotated[str, typer.Option(help="What a tie is in ratings: half (a win) or davidson.")]
+Rounds = Annotated[int, typer.Option("--bootstrap", help="Rounds of the bootstraps.", min=2)]
+
+
+@arena.callback()
+def about_arena() -> None:
+    """Models' answers compared two by two: who wins, with intervals, and what the judge goes by."""
+
+
+@arena.command()
+def run(
+    questions: Questions,
+    answers: AnswerFiles = None,
+    answer_column: AnswerColumns = None,
+    output: Output = Path("arena"),
+    model: Annotated[str | None, typer.Option(help="Who judges: short name, folder or hub repository.")] = None,
+    server: Annotated[str | None, typer.Option(metavar="URL", help="Have a running `magistrate serve` judge.")] = None,
+    engine: EngineName = ENGINES[0],
+    base_url: BaseUrl = None,
+    dtype: Dtype = None,
+    window: Window = None,
+    pairing: Annotated[str, typer.Option("--pairs", help="Who meets: all, baseline or swiss.")] = "all",
+    rounds: Annotated[int, typer.Option(help="Swiss rounds: games of a model on each question.", min=1)] = 4,
+    option: Annotated[
+        list[str] | None, typer.Option("-O", "--option", help="An option of the pairwise judge: `name=value`.")
+    ] = None,
+    expected: Annotated[bool, typer.Option(help="Also ask for the judge's probabilities, and rate by them.")] = False,
+    field: Fields = None,
+    encoding: Encoding = None,
+    baseline: Baseline = None,
+    anchor: Anchor = None,
+    ties: TiesFlag = "half",
+    bootstrap: Rounds = 1000,
+    limit: Limit = None,
+    seed: Seed = 0,
+    reuse: Annotated[
+        bool, typer.Option("--reuse/--overwrite", "-r", help="Reuse the verdicts that are there, or throw them away.")
+    ] = True,
+    debug: Debug = False,
+) -> None:
+    """Have every pair of answers compared, and report. The same command again goes on where it was."""
+    from evals.arena.pairing import METHODS
+    from evals.arena.tournament import Tournament
+
+    with clear_errors(debug=debug, stopped=GOES_ON):
+        if pairing not in METHODS:
+            raise MagistrateError(f"`--pairs {pairing}` is none of {', '.join(METHODS)}")
+        asked = _questions(questions, field, encoding, limit)
+        contestants = _contestants(asked, answers, answer_column, encoding)
+        tournament = Tournament(
+            questions=asked,
+            answers=contestants,
+            method=cast("Method", pairing),
+            baseline=baseline,
+            rounds=rounds,
+            seed=seed,
+        )
+        options = _options(baseline, anchor, ties, bootstrap, seed, tournament.models)
+        texts = {"language": "auto", **pairs(option, "-O", "name=value")}
+        how: dict[str, Any] = {"overwrite": not reuse, "debug": debug}
+        if server is not None:
+            played = _play_there(tournament, output, server, texts, {"model": model, "expected": expected}, how)
+        else:
+            host = open_judge_engine(engine, model, base_url, dtype, window)
+            bench = OwnBench(catalog.open_judge("pairwise", texts), host, expected=expected)
+            played = asyncio.run(and_close(_play(tournament, output, bench, **how), host))
+        _report(tournament, played, options, output)
+
+
+@arena.command()
+def report(
+    verdicts: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Verdicts of any making: battles, reviews, judgments.")
+    ],
+    output: Output = Path("arena"),
+    questions: Annotated[Path | None, typer.Option(help="What was asked, for capabilities and languages.")] = None,
+    answers: AnswerFiles = None,
+    answer_column: AnswerColumns = None,
+    pairs_file: Annotated[
+        Path | None, typer.Option("--pairs", help="The samples that `magistrate score` judged, with `model_a` and `model_b`.")
+    ] = None,
+    judged_by: Annotated[str | None, typer.Option(help="Who judged, for the report, where the verdicts do not tell.")] = None,
+    rename: Annotated[list[str] | None, typer.Option(help="Another name for a model: `NAME=NEW`.")] = None,
+    field: Fields = None,
+    encoding: Encoding = None,
+    baseline: Baseline = None,
+    anchor: Anchor = None,
+    ties: TiesFlag = "half",
+    bootstrap: Rounds = 1000,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """Report on verdicts that are there already."""
+    from evals.arena.gathering import Beside, gather
+    from evals.arena.report import report as figures
+    from evals.arena.writing import write
+
+    with clear_errors(debug=debug):
+        asked = None if questions is None else _questions(questions, field, encoding, None)
+        if asked is None and (answers or answer_column):
+            raise MagistrateError("answers go with the questions they answer: give `--questions FILE`")
+        contestants = (
+            [] if asked is None or not (answers or answer_column) else _contestants(asked, answers, answer_column, encoding)
+        )
+        renamed = pairs(rename, "--rename", "NAME=NEW")
+        beside = Beside(questions=asked, answers=contestants, pairs=pairs_file, renamed=renamed, encoding=encoding)
+        battles, faults = gather(verdicts, beside)
+        options = _options(baseline, anchor, ties, bootstrap, seed, battles.models)
+        known = battles.judge.names
+        made: dict[str, Any] = {"source": ", ".join(path.name for path in verdicts)}
+        made["judge_model"] = judged_by or (", ".join(known) if known else None)
+        found = figures(battles, options, faults=[*(asked.faults if asked else ()), *faults], made=made)
+        _tell(found, write(found, output))
+
+
+@arena.command()
+def answer(
+    questions: Questions,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where answers go, a line each.")] = Path("answers.jsonl"),
+    model: Annotated[str | None, typer.Option(help="Who answers: short name, folder or hub repository.")] = None,
+    name: Annotated[str | None, typer.Option(help="What the contestant is called; by default as its model.")] = None,
+    engine: EngineName = ENGINES[0],
+    base_url: BaseUrl = None,
+    dtype: Dtype = None,
+    window: Window = None,
+    temperature: Annotated[float, typer.Option(help="Of the sampling; 0 for none.", min=0)] = 0.0,
+    max_tokens: Annotated[int, typer.Option(help="Room for an answer to a turn, in tokens.", min=1)] = 1024,
+    field: Fields = None,
+    encoding: Encoding = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """Have a model answer an arena's questions, turn by turn. The same command again goes on where it was."""
+    from evals.arena.answering import answer_questions
+    from evals.generation import Sampling
+    from magistrate.quiet import own_console
+    from magistrate.terminal import Watching
+
+    with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
+        asked = _questions(questions, field, encoding, limit).questions
+        sampling = Sampling(temperature=temperature, shots=0, max_tokens=max_tokens, seed=seed)
+        host = open_judge_engine(engine, model, base_url, dtype, window)
+        watching = Watching(own_console(), len(asked), what="answering", debug=debug)
+
+        async def answering() -> int:
+            await host.identify()
+            called = name or Path(host.identity.model).name
+            return await answer_questions(asked, called, host, output, sampling, watching)
+
+        count = asyncio.run(and_close(answering(), host))
+        Console().print(f"{count:,} answered now; {output}", markup=False, highlight=False)
+
+
+async def _play(tournament: Tournament, output: Path, bench: Bench, *, overwrite: bool, debug: bool) -> Played:
+    from evals.arena.tournament import play
+    from magistrate.quiet import own_console
+    from magistrate.terminal import Watching
+
+    console = own_console()
+    return await play(tournament, output, bench, lambda count: Watching(console, count, debug=debug), overwrite=overwrite)
+
+
+def _play_there(
+    tournament: Tournament, output: Path, server: str, texts: Mapping[str, str], asking: Asking, how: Mapping[str, Any]
+) -> Played:
+    """Have a running server judge."""
+    from magistrate import remote
+    from magistrate.client import AsyncClient
+
+    name = "pairwise"
+    asked = remote.asked(name, catalog.open_judge(name, texts), texts, {}, asking)
+
+    async def played() -> Played:
+        async with AsyncClient(server, patience=remote.PATIENCE_SECONDS, urgent=False) as client:
+            return await _play(tournament, output, remote.ServerBench(client, asked), **how)
+
+    return asyncio.run(played())
+
+
+def _report(tournament: Tournament, played: Played, options: Options, output: Path) -> None:
+    from evals.arena.keeping import examples, write_battles
+    from evals.arena.report import report as figures
+    from evals.arena.writing import write
+
+    faults = [*tournament.questions.faults, *(fault for one in tournament.answers for fault in one.faults)]
+    found = figures(played.battles, options, faults=faults, made=played.made)
+    try:
+        battles = write_battles(played.battles, output)
+    except OSError as error:
+        raise MagistrateError(f"the battles cannot be written to {output}: {error}") from error
+    _tell(found, [*write(found, output, examples(tournament, played)), battles])
+
+
+def _tell(found: Mapping[str, Any], written: Sequence[Path]) -> None:
+    """Print the ratings, and where the report is."""
+    from evals.arena.words import lead, rank
+    from evals.dashboard.words import interval, line, number
+
+    console = Console()
+    table = Table(header_style="bold")
+    for heading in ("rank", "model", "rating", "95% interval", "win / tie / lose", "games"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    overall = found["standings"][0]["models"]
+    for model in found["order"]:
+        one, cell = found["ratings"]["models"][model], overall[model]
+        shares = "" if cell is None else " / ".join(f"{cell[part]:.0%}" for part in ("win", "tie", "lose"))
+        rated = (number(one["rating"], 0), interval(one["low"], one["high"], 0))
+        table.add_row(number(rank(found, model), 0), line(found["models"][model]), *rated, shares, f"{one['games']:,}")
+    console.print(table)
+    counts = found["counts"]
+    unscored = counts["meaningful"] - counts["scored"]
+    console.print(
+        f"{counts['scored']:,} scored, {unscored:,} unscored, {counts['comparisons'] - counts['meaningful']:,} identical"
+    )
+    for why, amount in counts["unscored"].items():
+        console.print(f"  {amount:,} unscored: {why}", markup=False, highlight=False)
+    console.print(lead(found), markup=False, highlight=False)
+    console.print(f"report: {written[0]}", markup=False, highlight=False)
+
+
+def _questions(path: Path, fields: list[str] | None, encoding: str | None, limit: int | None) -> QuestionSet:
+    from evals.arena.questions import read_questions
+
+    return read_questions(path, fields=pairs(fields, "--field", "field=column"), encoding=encoding, limit=limit)
+
+
+def _contestants(
+    questions: QuestionSet, files: list[str] | None, columns: list[str] | None, encoding: str | None
+) -> list[Answers]:
+    """The answers of each model, from files and from the questions' own columns.
+
+    Raises:
+        MagistrateError: There are none.
+    """
+    from evals.arena.answers import answers_in, read_answers
+    from magistrate.studies import named_file
+
+    if not files and not columns:
+        there = f", or columns of {questions.path.name} as `--answer-column`" if questions.columns else ""
+        raise MagistrateError(f"give what the models answered: `--answers FILE` for each model{there}")
+    found = []
+    for text in files or ():
+        name, path = named_file(text)
+        found += read_answers(path, questions, name=name, encoding=encoding)
+    return [*found, *(answers_in(questions, columns) if columns else ())]
+
+
+def _options(baseline: str | None, anchor: str | None, ties: str, rounds: int, seed: int, models: Sequence[str]) -> Options:
+    from evals.arena.rating import Options
+
+    name, rating = anchor, 1000.0
+    if anchor is not None and anchor not in models:
+        name, _, text = anchor.rpartition("=")
+        try:
+            rating = float(text)
+        except ValueError:
+            raise MagistrateError(
+                f"`--anchor {anchor}` is no model, nor NAME=RATING; the models are {', '.join(models)}"
+            ) from None
+    for what, given in (("anchor", name), ("baseline", baseline)):
+        if given is not None and given not in models:
+            raise MagistrateError(f"the {what} `{given}` is none of the models: {', '.join(models)}")
+    return Options(baseline=baseline, anchor=name, anchor_rating=rating, ties=cast("Ties", ties), rounds=rounds, seed=seed)

@@ -1,0 +1,121 @@
+"""The arena's commands, as a user calls them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.magistrate.test_cli import assert_one_sentence, magistrate
+
+QUESTIONS = [
+    ("q1", "What is tea?", "facts"),
+    ("q2", "谁是蝙蝠侠？", "facts"),
+    ("q3", "Name three rivers.", "lists"),
+]
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Path:
+    """A folder with questions in a workbook, and answers of three models."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(["question", "index", "reference_answer", "evaluating_guidance", "capability"])
+    for index, question, capability in QUESTIONS:
+        sheet.append([question, index, None, None, capability])
+    book.save(tmp_path / "questions.xlsx")
+    for model in ("one", "two", "three"):
+        rows = [{"index": index, "answer": f"{model}: {question}"} for index, question, _ in QUESTIONS]
+        if model == "two":
+            rows[2]["answer"] = "one: Name three rivers."
+        (tmp_path / f"{model}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def arguments(arena: Path, *more: str) -> list[str]:
+    files = [part for model in ("one", "two", "three") for part in ("--answers", str(arena / f"{model}.jsonl"))]
+    asked = ["arena", "run", "--questions", str(arena / "questions.xlsx"), *files]
+    return [*asked, "--model", "magistrate-tiny", "-O", "reasoning=no", "--bootstrap", "50", "-o", str(arena / "report"), *more]
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_an_arena_from_a_workbook_to_a_page_and_again(arena: Path) -> None:
+    report = arena / "report"
+    done = magistrate(*arguments(arena, "--baseline", "one", "--expected"))
+    assert done.returncode == 0, done.stderr
+    assert "8 scored, 0 unscored, 1 identical" in done.stdout
+    assert f"report: {report / 'index.html'}" in done.stdout.replace("\n", "")
+    names = {path.name for path in report.iterdir()}
+    assert names >= {
+        *("index.html", "report.md", "report.json", "battles.jsonl", "verdicts.jsonl"),
+        *("by_capa.png", "by_lang.png", "ratings.png"),
+    }
+    found = figures(report)
+    assert found["counts"]["comparisons"] == 9
+    assert [one["name"] for one in found["standings"]] == ["Overall", "CN", "EN", "facts", "lists"]
+    assert found["soft"] is not None
+    assert found["win_rates"]["baseline"] == "one"
+    assert found["made"]["judge_model"] == "magistrate-tiny"
+
+    verdicts = (report / "verdicts.jsonl").read_text()
+    again = magistrate(*arguments(arena, "-r", "--baseline", "one", "--expected"))
+    assert again.returncode == 0, again.stderr
+    assert (report / "verdicts.jsonl").read_text() == verdicts
+    assert figures(report) == found
+
+    # The same figures come from the verdicts alone, and from the battles.
+    asked = ("--questions", str(arena / "questions.xlsx"), "--bootstrap", "50")
+    for source in ("verdicts", "battles"):
+        told = magistrate("arena", "report", str(report / f"{source}.jsonl"), *asked, "-o", str(arena / source))
+        assert told.returncode == 0, told.stderr
+        other = figures(arena / source)
+        assert sorted(other["models"]) == sorted(found["models"])
+        assert other["counts"]["scored"] == 8
+        parts = {(one["kind"], one["name"]): one for one in other["standings"]}
+        for one in found["standings"]:
+            here = dict(zip(found["models"], one["models"], strict=True))
+            assert dict(zip(other["models"], parts[one["kind"], one["name"]]["models"], strict=True)) == here
+
+
+def test_a_csv_in_gb18030_is_told_and_then_read(tmp_path: Path) -> None:
+    path = tmp_path / "questions.csv"
+    with path.open("w", encoding="gb18030", newline="") as file:
+        csv.writer(file).writerows([["question", "甲", "乙"], ["谁是蝙蝠侠？", "一个英雄。", "不知道。"]])
+    asked = ("arena", "answer", "--questions", str(path), "--model", "magistrate-tiny", "-o", str(tmp_path / "a.jsonl"))
+    assert_one_sentence(magistrate(*asked), "`--encoding gb18030`")
+    done = magistrate(*asked, "--encoding", "gb18030", "--max-tokens", "4")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "a.jsonl").read_text())["model"] == "magistrate-tiny"
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (["--pairs", "some"], "`--pairs some` is none of all, baseline, swiss"),
+        (["--pairs", "baseline"], "need the baseline's name"),
+        (["--baseline", "four"], "the baseline `four` is none of the models: one, two, three"),
+        (["--anchor", "one=much"], "`--anchor one=much` is no model, nor NAME=RATING"),
+        (["--ties", "never"], "ties are counted as `half` or by `davidson`"),
+        (["-O", "orders=none"], "option `orders` of judge `pairwise` must be one of both, given"),
+        (["--field", "question=Prompt"], "`Prompt`"),
+        (["--answer-column", "model"], "has no column `model` with answers"),
+    ],
+)
+def test_bad_input_is_one_sentence(arena: Path, more: list[str], complaint: str) -> None:
+    assert_one_sentence(magistrate(*arguments(arena, *more)), complaint)
+    assert not (arena / "report" / "verdicts.jsonl").exists()
+
+
+def test_answers_are_needed(arena: Path) -> None:
+    none = magistrate("arena", "run", "--questions", str(arena / "questions.xlsx"))
+    assert_one_sentence(none, "`--answers FILE` for each model")
+    one = ("arena", "run", "--questions", str(arena / "questions.xlsx"), "--answers", str(arena / "one.jsonl"))
+    assert_one_sentence(magistrate(*one), "there are answers of 1")
