@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.arena.battles import BOTH, NEITHER, ORDER, PREFERENCES, A, B, Battles, Labels
+from evals.arena.questions import AND
 
 LANGUAGES = ("CN", "EN")
 """Those that the guide lists, whether or not there are questions in them."""
@@ -65,7 +66,7 @@ class Standing:
 
 
 def standings(battles: Battles) -> list[Standing]:
-    """Overall, by language and by capability, in the guide's order."""
+    """Overall, by language and by capability, in the guide's order. A question of several capabilities counts under each."""
     scored = battles.scored
     found = [_standing(battles, "LANG", OVERALL, scored)]
     found += _by(battles, "LANG", battles.language, LANGUAGES)
@@ -86,10 +87,12 @@ def counted_meetings(battles: Battles) -> NDArray[np.float64]:
 
 
 def _by(battles: Battles, kind: str, labels: Labels, always: tuple[str, ...]) -> Iterator[Standing]:
-    codes = {name: code for code, name in enumerate(labels.names)}
-    for name in dict.fromkeys((*always, *labels.names)):
-        mask = battles.scored & (labels.codes == codes.get(name, len(codes)))
-        yield _standing(battles, kind, name, mask)
+    codes: dict[str, list[int]] = {name: [] for name in always}
+    for code, label in enumerate(labels.names):
+        for name in dict.fromkeys(label.split(AND) if kind == "CAPA" else [label]):
+            codes.setdefault(name, []).append(code)
+    for name, under in codes.items():
+        yield _standing(battles, kind, name, battles.scored & np.isin(labels.codes, under))
 
 
 def _standing(battles: Battles, kind: str, name: str, mask: NDArray[np.bool_]) -> Standing:

@@ -26,6 +26,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Field of a question to the columns that hold it in published sets, the first that a file has being meant."""
 
+AND = "; "
+"""Between several capabilities of one question, which counts under each."""
+
 _QUOTED = re.compile("`([^`]*)`")
 
 
@@ -38,7 +41,7 @@ class Question:
         turns: What is asked, in one or several turns.
         reference: A reference answer.
         guidance: What to look for in an answer.
-        capability: What it asks of a model.
+        capability: What it asks of a model; several things with ``AND`` between them.
         language: ``CN``, ``EN``, or what the file says.
     """
 
@@ -84,7 +87,7 @@ def read_questions(
       with a reference answer for each turn, which are joined with a blank line.
     - Arena-Hard-Auto v0.1: question_id, category, turns as objects with ``content``. v2.0: uid, category, language, prompt.
     - AlpacaEval: instruction, dataset. ``output`` is another model's answer, not a reference answer.
-    - Z-Bench: Prompt, 任务类型, 参考回答. Kinds of tasks stand in backticks, which are taken off; a comma joins several.
+    - Z-Bench: Prompt, 任务类型, 参考回答. Kinds of tasks stand in backticks, which are taken off; a semicolon joins several.
 
     Where no column has an index, a question goes by its row's number, counted from 1. In a cell of a table, a list of texts as
     JSON is a question of several turns. Where the file names no language, it is ``CN`` if the question has more Chinese
@@ -206,7 +209,7 @@ class _Reader:
 def _unquoted(capability: str | None) -> str | None:
     if capability is None or "`" not in capability:
         return capability
-    return ", ".join(one.strip() for one in _QUOTED.findall(capability)) or capability.replace("`", "").strip() or None
+    return AND.join(one.strip() for one in _QUOTED.findall(capability)) or capability.replace("`", "").strip() or None
 
 
 def _language_of(question: str) -> str:

@@ -141,7 +141,7 @@ def bias_rows(report: Figures) -> list[tuple[str, str, str]]:
             _share(found["longer"], "game"),
             "far from one half, length decides, or goes with what does"
             if found["longer"]["count"]
-            else "the answers, or their lengths, are not known here",
+            else "no such game of which both lengths are known",
         ),
     ]
     for own in found["own"]:

@@ -48,6 +48,14 @@ def test_parts_stand_in_the_guides_order_and_its_languages_always() -> None:
     assert np.isnan(parts[5].shares[2]).all()
 
 
+def test_a_question_of_several_capabilities_counts_under_each() -> None:
+    gathered = BattleList()
+    gathered.add("1", "x", "y", "A", capability="math; code")
+    gathered.add("2", "x", "y", "B", capability="code")
+    parts = {one.name: one.games.tolist() for one in standings(gathered.battles()) if one.kind == "CAPA"}
+    assert parts == {"math": [1, 1], "code": [2, 2]}
+
+
 def test_meetings_are_told_from_both_sides() -> None:
     meetings = counted_meetings(battles())
     assert meetings[0, 1].tolist() == [2.0, 3.0]

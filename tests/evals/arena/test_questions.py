@@ -87,7 +87,7 @@ def test_z_bench(tmp_path: Path) -> None:
     read = read_questions(tmp_path / "z.csv")
     assert read.questions == [
         Question("1", ("谁是蝙蝠侠",), None, None, "事实问答", "CN"),
-        Question("2", ("翻译: hello world",), "你好，世界", None, "翻译, AI 检测", "EN"),
+        Question("2", ("翻译: hello world",), "你好，世界", None, "翻译; AI 检测", "EN"),
     ]
     assert read.columns == ("GPT4", "moss")
 
