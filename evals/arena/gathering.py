@@ -81,7 +81,9 @@ class _Gathering:
         self._pairs = None if beside.pairs is None else _read_pairs(beside.pairs)
 
     def take_own(self, path: Path) -> None:
-        """Add the verdicts of a file of Magistrate's."""
+        """Add the verdicts of a file of Magistrate's. Of several on one game the first counts: others are of earlier answers."""
+        seen: set[str] = set()
+        again = Fault("verdict of a game that the file has another of, which counts")
         for number, line in _lines(path):
             try:
                 verdict = Verdict.from_json(line)
@@ -98,7 +100,13 @@ class _Gathering:
                     f"{path} line {number}: verdict `{verdict.id}` does not tell who was compared; give the samples it judged, "
                     "with `question_id`, `model_a` and `model_b`, as `--pairs FILE`"
                 )
+            if verdict.id in seen:
+                again.add(verdict.id)
+                continue
+            seen.add(verdict.id)
             self._add(game, pair.styles if pair else (None, None), told_of(verdict))
+        if again.count:
+            self.faults.append(again)
 
     def take_published(self, path: Path) -> None:
         """Add the verdicts of a file that was made elsewhere."""

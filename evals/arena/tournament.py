@@ -15,9 +15,10 @@ from evals.arena.answers import Answers
 from evals.arena.battles import BattleList, Battles, style_of
 from evals.arena.pairing import Game, against, all_pairs, strengths, swiss_round
 from evals.arena.questions import Question, QuestionSet
+from judges import runner
 from judges.bench import Audience, Bench, judge_into
 from judges.errors import MagistrateError
-from judges.runner import prepare
+from judges.judge import Judge
 from judges.sources import Row
 from judges.verdict import Verdict
 from judges.verdict_file import VerdictFile
@@ -117,12 +118,12 @@ async def play(
         for batch in _batches(field, verdicts):
             games += batch
             asked = [game for game in batch if not field.identical(game)]
-            questions = (prepare(field.row(game), bench.judge) for game in asked)
-            tally = await judge_into(file, questions, bench, audience(len(asked)))
+            keys: set[str] = set()
+            tally = await judge_into(file, _noted(field, asked, bench.judge, keys), bench, audience(len(asked)))
             now += tally.judged
             judged += len(asked)
-            wanted = {game_id(game) for game in asked}
-            verdicts |= {verdict.id: verdict for verdict in file.verdicts() if verdict.id in wanted}
+            # By what the judge was shown: a game between answers that have changed since has a verdict of the same id.
+            verdicts |= {verdict.id: verdict for verdict in file.verdicts() if verdict.sample in keys}
         file.finish(whole=False)
     identity = fingerprint.identity
     made = {
@@ -135,6 +136,14 @@ async def play(
         "seed": tournament.seed,
     }
     return Played(field.battles(games, verdicts, identity.model), verdicts, judged, now, made)
+
+
+def _noted(field: _Field, games: Iterable[Game], judge: Judge, keys: set[str]) -> Iterator[runner.Question]:
+    """The games as questions to the judge, with a note of their keys."""
+    for game in games:
+        question = runner.prepare(field.row(game), judge)
+        keys.add(question.key)
+        yield question
 
 
 def game_id(game: Game) -> str:

@@ -122,6 +122,17 @@ def test_an_unscored_verdict_keeps_its_reason(tmp_path: Path) -> None:
     assert found["counts"]["unscored"] == {"context overflow: the prompt has 9 tokens": 1}
 
 
+def test_of_several_verdicts_on_one_game_the_first_counts(tmp_path: Path) -> None:
+    old = {**VERDICT, "scores": {"preference": "B", "orders_agree": 1}}
+    one = json.dumps(["1", "x", "y"])
+    path = write(tmp_path / "v.jsonl", {"id": one, **VERDICT}, {"id": one, **old})
+    battles, (fault,) = gather([path])
+    assert (len(battles), battles.preference.tolist(), fault.count) == (1, [0], 1)
+    both, faults = gather([path, write(tmp_path / "w.jsonl", {"id": one, **old})])
+    assert len(both) == 2, "another file is another judge's"
+    assert len(faults) == 1
+
+
 def test_another_judges_verdicts_and_torn_lines_are_told(tmp_path: Path) -> None:
     other = write(tmp_path / "other.jsonl", {"id": "1", **VERDICT, "judge": "llm-eval"})
     with pytest.raises(MagistrateError, match="line 1: judge `llm-eval` compares no pairs"):

@@ -107,6 +107,23 @@ def test_another_judges_verdicts_are_refused_unless_thrown_away(
     assert judged(loop, vllm_engine, tmp_path, few, overwrite=True, expected=False).now == 2
 
 
+def test_an_answer_that_changed_is_judged_anew_and_its_old_verdict_counts_no_more(
+    loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path
+) -> None:
+    before = judged(loop, vllm_engine, tmp_path, tournament(MODELS[:2], 2))
+    made = answers(MODELS[:2], 2)
+    changed = Answers("m1", {**made[0].texts, "0": ("quite another answer",)}, [])
+    there = Tournament(questions=questions(2), answers=[changed, made[1]])
+    after = judged(loop, vllm_engine, tmp_path, there)
+    assert after.now == 1
+    again = judged(loop, vllm_engine, tmp_path, there)
+    assert again.now == 0
+    samples = [{one.id: one.sample for one in played.verdicts.values()} for played in (before, after, again)]
+    assert samples[1] == samples[2] != samples[0]
+    told, _ = gather([tmp_path / VERDICTS])
+    assert len(told) == 2
+
+
 def test_identical_answers_are_not_judged_and_missing_ones_make_no_game(
     loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path
 ) -> None:
