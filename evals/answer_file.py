@@ -53,14 +53,27 @@ async def answer_all(asked: Sequence[Asked], made_by: str, engine: Engine, outpu
     left = [one for one in asked if one.id not in there]
     audience = audience or Audience()
     if left:
-        with audience.loading():
-            await engine.start()
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("a", encoding="utf-8") as file, audience.judging():
-            tally = Tally(kept=len(asked) - len(left))
-            await _ask(left, engine.window, _Writer(file, made_by, there, tally, audience))
+        with _opened(output) as file:
+            with audience.loading():
+                await engine.start()
+            with audience.judging():
+                tally = Tally(kept=len(asked) - len(left))
+                await _ask(left, engine.window, _Writer(file, made_by, there, tally, audience))
     _in_order(output, [one.id for one in asked], there)
     return len(left)
+
+
+def _opened(output: Path) -> IO[str]:
+    """The output, before a model is loaded for it.
+
+    Raises:
+        MagistrateError: It cannot be written.
+    """
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        return output.open("a", encoding="utf-8")
+    except OSError as error:
+        raise MagistrateError(f"{output} cannot be written: {error.strerror or error}; give another `-o`") from None
 
 
 class _Writer:
@@ -102,7 +115,7 @@ def _read(output: Path, made_by: str, inputs: Mapping[str, str]) -> dict[str, st
     Raises:
         MagistrateError: One was made in another way, or answers another input of the same id.
     """
-    if not output.exists():
+    if not output.is_file():
         return {}
     there: dict[str, str] = {}
     lines = output.read_text(encoding="utf-8").split("\n")

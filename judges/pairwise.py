@@ -26,6 +26,7 @@ TIE = "tie"
 """The preference of a judge whose choice depends on the order. None of the four choices: it finds no difference of its own."""
 
 SWAPPED = {"A": "B", "B": "A"}
+_DISAGREE = re.compile(r"the orders disagree: (\w+) with A first, (\w+) with B first")
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
 LATIN = re.compile(r"[A-Za-z]")
 SECTIONS = ("question", "reference", "guidance", "answer_a", "answer_b")
@@ -152,6 +153,12 @@ class Pairwise(Judge):
             if section in shown:
                 asked += f"\n\n{words[section]}\n{_told(shown[section], words['turn'])}"
         return Prompt((Message("user", asked),), self.form)
+
+
+def disagreement_in(reason: str | None) -> tuple[str, str] | None:
+    """The choices with A first and with B first, where a verdict's reason says that for their sake it is not scored."""
+    found = _DISAGREE.search(reason or "")
+    return (found[1], found[2]) if found else None
 
 
 @cache

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     from magistrate.client import Asking
 
 arena = typer.Typer(no_args_is_help=True)
+
+MOST_FAULTS = 5
+"""Kinds of what could not be used that are printed."""
+
+HIGHEST = 1_000_000
+"""The highest rating that an anchor may have."""
 
 GOES_ON = "what is judged is kept, and the same command goes on from there"
 KINDS_OF_FILE = ".xlsx, .csv, .json, .jsonl or .parquet"
@@ -114,7 +122,7 @@ def run(
             host = open_judge_engine(engine, model, base_url, dtype, window)
             bench = OwnBench(catalog.open_judge("pairwise", texts), host, expected=expected)
             played = asyncio.run(and_close(_play(tournament, output, bench, **how), host))
-        _report(tournament, played, options, output)
+        _report(tournament, played, options, output, expected=expected)
 
 
 @arena.command()
@@ -130,7 +138,7 @@ def report(
         Path | None, typer.Option("--pairs", help="The samples that `magistrate score` judged, with `model_a` and `model_b`.")
     ] = None,
     judged_by: Annotated[str | None, typer.Option(help="Who judged, for the report, where the verdicts do not tell.")] = None,
-    rename: Annotated[list[str] | None, typer.Option(help="Another name for a model: `NAME=NEW`.")] = None,
+    rename: Annotated[list[str] | None, typer.Option(help="Another name for a model of the files: `OLD=NEW`.")] = None,
     field: Fields = None,
     encoding: Encoding = None,
     baseline: Baseline = None,
@@ -142,6 +150,7 @@ def report(
 ) -> None:
     """Report on verdicts that are there already."""
     from evals.arena.gathering import Beside, gather
+    from evals.arena.keeping import examples
     from evals.arena.report import report as figures
     from evals.arena.writing import write
 
@@ -149,18 +158,25 @@ def report(
         asked = None if questions is None else _questions(questions, field, encoding, None)
         if asked is None and (answers or answer_column):
             raise MagistrateError("answers go with the questions they answer: give `--questions FILE`")
+        if asked is None and field:
+            raise MagistrateError("`--field` says where a question's fields stand: give `--questions FILE`")
         contestants = (
             [] if asked is None or not (answers or answer_column) else _contestants(asked, answers, answer_column, encoding)
         )
-        renamed = pairs(rename, "--rename", "NAME=NEW")
+        renamed = pairs(rename, "--rename", "OLD=NEW")
         beside = Beside(questions=asked, answers=contestants, pairs=pairs_file, renamed=renamed, encoding=encoding)
         battles, faults = gather(verdicts, beside)
         options = _options(baseline, anchor, ties, bootstrap, seed, battles.models)
         known = battles.judge.names
         made: dict[str, Any] = {"source": ", ".join(path.name for path in verdicts)}
         made["judge_model"] = judged_by or (", ".join(known) if known else None)
-        found = figures(battles, options, faults=[*(asked.faults if asked else ()), *faults], made=made)
-        _tell(found, write(found, output))
+        shown = None
+        if asked is not None and contestants:
+            texts = {renamed.get(one.model, one.model): one.texts for one in contestants}
+            shown = examples(battles, asked.questions, texts)
+        faults = [*(asked.faults if asked else ()), *(fault for one in contestants for fault in one.faults), *faults]
+        found = figures(battles, options, faults=faults, made=made)
+        _tell(found, write(found, output, shown))
 
 
 @arena.command()
@@ -183,12 +199,16 @@ def answer(
 ) -> None:
     """Have a model answer an arena's questions, turn by turn. The same command again goes on where it was."""
     from evals.arena.answering import answer_questions
+    from evals.arena.words import fault_words
     from evals.generation import Sampling
     from magistrate.quiet import own_console
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
-        asked = _questions(questions, field, encoding, limit).questions
+        found = _questions(questions, field, encoding, limit)
+        asked = found.questions
+        for fault in found.faults:
+            Console().print(f"not asked: {fault_words(asdict(fault))}", markup=False, highlight=False)
         sampling = Sampling(temperature=temperature, shots=0, max_tokens=max_tokens, seed=seed)
         host = open_judge_engine(engine, model, base_url, dtype, window)
         watching = Watching(own_console(), len(asked), what="answering", debug=debug)
@@ -228,23 +248,30 @@ def _play_there(
     return asyncio.run(played())
 
 
-def _report(tournament: Tournament, played: Played, options: Options, output: Path) -> None:
+def _report(tournament: Tournament, played: Played, options: Options, output: Path, *, expected: bool) -> None:
+    import numpy as np
+
     from evals.arena.keeping import examples, write_battles
     from evals.arena.report import report as figures
     from evals.arena.writing import write
+    from evals.tasks import Fault
 
     faults = [*tournament.questions.faults, *(fault for one in tournament.answers for fault in one.faults)]
+    if expected and played.judged and np.isnan(played.battles.probability).all():
+        faults.append(Fault("verdict without probabilities, which `--expected` asks for: the engine gives none", played.judged))
     found = figures(played.battles, options, faults=faults, made=played.made)
     try:
         battles = write_battles(played.battles, output)
     except OSError as error:
         raise MagistrateError(f"the battles cannot be written to {output}: {error}") from error
-    _tell(found, [*write(found, output, examples(tournament, played)), battles])
+    answers = {one.model: one.texts for one in tournament.answers}
+    shown = examples(played.battles, tournament.questions.questions, answers, played.verdicts)
+    _tell(found, [*write(found, output, shown), battles])
 
 
 def _tell(found: Mapping[str, Any], written: Sequence[Path]) -> None:
     """Print the ratings, and where the report is."""
-    from evals.arena.words import lead, rank
+    from evals.arena.words import fault_words, lead, rank
     from evals.dashboard.words import interval, line, number
 
     console = Console()
@@ -265,6 +292,10 @@ def _tell(found: Mapping[str, Any], written: Sequence[Path]) -> None:
     )
     for why, amount in counts["unscored"].items():
         console.print(f"  {amount:,} unscored: {why}", markup=False, highlight=False)
+    for fault in found["faults"][:MOST_FAULTS]:
+        console.print(f"  not used: {fault_words(fault)}", markup=False, highlight=False)
+    if len(found["faults"]) > MOST_FAULTS:
+        console.print(f"  and {len(found['faults']) - MOST_FAULTS} kinds more, at the end of report.md")
     console.print(lead(found), markup=False, highlight=False)
     console.print(f"report: {written[0]}", markup=False, highlight=False)
 
@@ -305,9 +336,9 @@ def _options(baseline: str | None, anchor: str | None, ties: str, rounds: int, s
         try:
             rating = float(text)
         except ValueError:
-            raise MagistrateError(
-                f"`--anchor {anchor}` is no model, nor NAME=RATING; the models are {', '.join(models)}"
-            ) from None
+            rating = math.nan
+        if not abs(rating) <= HIGHEST:
+            raise MagistrateError(f"`--anchor {anchor}` is no model, nor NAME=RATING; the models are {', '.join(models)}")
     for what, given in (("anchor", name), ("baseline", baseline)):
         if given is not None and given not in models:
             raise MagistrateError(f"the {what} `{given}` is none of the models: {', '.join(models)}")

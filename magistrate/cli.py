@@ -21,6 +21,7 @@ from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
 from magistrate.arena import arena
 from magistrate.augmenting import augment, improve
+from magistrate.estimating import estimate
 from magistrate.finetuning import finetune
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
 from magistrate.studies import generate, qualeval
@@ -37,6 +38,7 @@ app.add_typer(arena, name="arena")
 app.command()(generate)
 finetune.command()(augment)
 app.command()(improve)
+app.command()(estimate)
 
 DATABASE_HERE = "sqlite:///magistrate.db"
 DATABASE = typer.Option(help="Where files, batches and keys are kept: sqlite:///FILE or postgresql://USER@HOST/NAME.")

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.arena.battles import A, B, Battles
+from evals.arena.battles import SHARES, A, B, Battles
 from evals.arena.counting import counted_meetings
 from evals.statistics.paired import Paired, paired
 
@@ -24,8 +24,8 @@ class Position:
 
     Attributes:
         flips: Of the pairs judged in both orders, the share whose choice changes with the order.
-        first_gains: Of the pairs that flip to the other answer, how many times the one shown first was chosen in both orders.
-        second_gains: Likewise the one shown second.
+        first_gains: Of the pairs that flip, how many times an answer fares better where it is shown first.
+        second_gains: Likewise where it is shown second. Between both good and neither, no side gains.
         first: Of choices for one answer, the share that went to the one shown first. One half is fair where both orders are
             judged, or which comes first is drawn.
     """
@@ -95,13 +95,13 @@ def _position(battles: Battles, seed: int) -> Position:
     orders, question = battles.orders, battles.question.codes
     both = (orders >= 0).all(axis=1)
     flipped = orders[both, 0] != orders[both, 1]
-    one_then_other = [((orders[both] == places).all(axis=1)).sum() for places in ((A, B), (B, A))]
+    gain = SHARES[orders[both, 0]] - SHARES[orders[both, 1]]  # of A, by being shown first
     # Told of A and B: with B first, a choice of B is one of the answer shown first.
     chosen = np.stack([_side(orders[:, 0], A, B), _side(orders[:, 1], B, A)], axis=1)
     return Position(
         paired(flipped.astype(np.float64), question[both], seed=seed),
-        int(one_then_other[0]),
-        int(one_then_other[1]),
+        int((gain > 0).sum()),
+        int((gain < 0).sum()),
         paired(chosen.ravel(), np.repeat(question, 2), null=0.5, seed=seed),
     )
 

@@ -66,19 +66,29 @@ def gather(paths: Sequence[Path], beside: Beside | None = None) -> tuple[Battles
             gathered.take_own(path)
         else:
             gathered.take_published(path)
+    known = gathered.named | {one.model for one in beside.answers}
+    if unknown := [name for name in beside.renamed if name not in known]:
+        raise MagistrateError(f"`--rename {unknown[0]}=...`: no model is called so; there are {', '.join(sorted(known))}")
     return gathered.battles.battles(), gathered.faults
 
 
 class _Gathering:
     def __init__(self, beside: Beside) -> None:
         self.battles = BattleList()
-        self.faults: list[Fault] = []
+        self.named: set[str] = set()
+        self._faults: list[Fault] = []
+        self._alike = Fault("compares a model with itself")
         self._beside = beside
         asked = beside.questions.questions if beside.questions else ()
         self._questions: Mapping[str, Question] = {one.index: one for one in asked}
         self._answers = {beside.renamed.get(one.model, one.model): one.texts for one in beside.answers}
         self._by_id = {answer: one.model for one in beside.answers for answer in one.ids}
         self._pairs = None if beside.pairs is None else _read_pairs(beside.pairs)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What could not be used so far."""
+        return [*self._faults, *([self._alike] if self._alike.count else [])]
 
     def take_own(self, path: Path) -> None:
         """Add the verdicts of a file of Magistrate's. Of several on one game the first counts: others are of earlier answers."""
@@ -106,7 +116,7 @@ class _Gathering:
             seen.add(verdict.id)
             self._add(game, pair.styles if pair else (None, None), told_of(verdict))
         if again.count:
-            self.faults.append(again)
+            self._faults.append(again)
 
     def take_published(self, path: Path) -> None:
         """Add the verdicts of a file that was made elsewhere."""
@@ -117,11 +127,15 @@ class _Gathering:
             names = ("preference", "reason", "orders", "probability", "capability", "language", "judge", "identical")
             told = {name: getattr(one, name) for name in names}
             self._add(Game(one.question, one.model_a, one.model_b), styles, told)
-        self.faults += published.faults
+        self._faults += published.faults
 
     def _add(self, game: Game, styles: tuple[Any, ...], told: Mapping[str, Any]) -> None:
         renamed = self._beside.renamed
         one, other = (renamed.get(name, name) for name in (game.model_a, game.model_b))
+        self.named.update((game.model_a, game.model_b))
+        if one == other:
+            self._alike.add(game.question)
+            return
         question = self._questions.get(game.question)
         texts = [self._answers.get(name, {}).get(game.question) for name in (one, other)]
         known = [style if text is None else style_of(text) for style, text in zip(styles, texts, strict=True)]

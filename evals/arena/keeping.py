@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.arena.battles import PREFERENCES, STYLE, Battles, Labels
 from evals.arena.pairing import Game
-from evals.arena.tournament import Played, Tournament, game_id
+from evals.arena.questions import Question
+from evals.arena.tournament import game_id
 from evals.whole_files import write_whole
 from judges.pairwise import CHOICES
 from judges.samples import well_formed
+from judges.verdict import Verdict
 
 BATTLES = "battles.jsonl"
 
@@ -30,23 +32,29 @@ def write_battles(battles: Battles, folder: Path) -> Path:
     return write_whole(folder / BATTLES, "".join(f"{line}\n" for line in lines))
 
 
-def examples(tournament: Tournament, played: Played) -> dict[str, Any]:
+def examples(
+    battles: Battles,
+    asked: Sequence[Question],
+    answers: Mapping[str, Mapping[str, Sequence[str]]],
+    verdicts: Mapping[str, Verdict] | None = None,
+) -> dict[str, Any]:
     """Questions, answers and verdicts for the page.
 
     Args:
-        tournament: What was asked and answered.
-        played: What came of it.
+        battles: What came of it.
+        asked: The questions.
+        answers: Of each model, by question.
+        verdicts: With the judge's reasons, by ``game_id``.
     """
-    questions = tournament.questions.questions[:MOST_QUESTIONS]
+    questions = list(asked[:MOST_QUESTIONS])
     places = {one.index: place for place, one in enumerate(questions)}
     shown = []
-    battles = played.battles
     for number in range(len(battles)):
         question = battles.question.names[battles.question.codes[number]]
         if question not in places or battles.preference[number] < 0:
             continue
         first, second = int(battles.first[number]), int(battles.second[number])
-        verdict = played.verdicts.get(game_id(Game(question, battles.models[first], battles.models[second])))
+        verdict = (verdicts or {}).get(game_id(Game(question, battles.models[first], battles.models[second])))
         choices = [CHOICES[choice] for choice in battles.orders[number] if choice >= 0]
         reasons = verdict.justification if verdict else None
         shown.append([places[question], first, second, PREFERENCES[battles.preference[number]], choices, reasons])
@@ -58,15 +66,17 @@ def examples(tournament: Tournament, played: Played) -> dict[str, Any]:
                 "text": "\n\n".join(one.turns),
                 "capability": one.capability,
                 "language": one.language,
-                "answers": [
-                    None if one.index not in each.texts else "\n\n".join(each.texts[one.index]) for each in tournament.answers
-                ],
+                "answers": [_joined(answers.get(model, {}).get(one.index)) for model in battles.models],
             }
             for one in questions
         ],
         "battles": shown,
-        "left_out": len(tournament.questions.questions) - len(questions),
+        "left_out": len(asked) - len(questions),
     }
+
+
+def _joined(turns: Sequence[str] | None) -> str | None:
+    return None if turns is None else "\n\n".join(turns)
 
 
 def _rows(battles: Battles) -> Iterator[dict[str, Any]]:

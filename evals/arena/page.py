@@ -153,6 +153,12 @@ def _meeting(report: Figures, one: int, other: int) -> dict[str, Any]:
     }
 
 
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{line(name)} {_told(one)}" for name, one in value.items())
+    return line(str(value))
+
+
 def _facts(report: Figures) -> list[tuple[str, str]]:
     titles = {
         "judge": "Judge",
@@ -161,9 +167,10 @@ def _facts(report: Figures) -> list[tuple[str, str]]:
         "fingerprint": "Fingerprint",
         "pairs": "Pairs",
         "rounds": "Swiss rounds",
+        "judge_options": "Options of the judge",
         "source": "Verdicts",
         "date": "Date",
     }
     made = report["made"]
-    facts = [(title, line(str(made[name]))) for name, title in titles.items() if made.get(name) is not None]
+    facts = [(title, _told(made[name])) for name, title in titles.items() if made.get(name) is not None]
     return [*facts, ("Seed", str(report["options"]["seed"]))]

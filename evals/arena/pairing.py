@@ -7,6 +7,7 @@ question: such games say the most. Of M models all pairs are M - 1 games a model
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -65,7 +66,7 @@ def swiss_round(
 ) -> list[Game]:
     """The games of a Swiss round: on every question as many pairs of neighbours as there are.
 
-    With an odd number of models one sits out, another each time.
+    With an odd number of models one sits out: one that has had the most games so far.
 
     Args:
         questions: What is asked.
@@ -75,14 +76,17 @@ def swiss_round(
         place: Which round this is, from 0.
         seed: Of the draws.
     """
-    games = []
-    for number, question in enumerate(questions):
+    games: list[Game] = []
+    had = Counter(model for pairs in played.values() for pair in pairs for model in pair)
+    for question in questions:
         chance = random.Random(digest([seed, place, question]))
         about = {model: strengths.get(model, 0.0) + chance.gauss(0.0, SPREAD) for model in models}
         order = sorted(models, key=lambda model: -about[model])
         if len(order) % 2:
-            order.remove(models[(number + place) % len(models)])
-        games += [_game(question, *pair, seed) for pair in _neighbours(order, played.get(question, ()))]
+            order.remove(max(order, key=lambda model: (had[model], chance.random())))
+        pairs = _neighbours(order, played.get(question, ()))
+        had.update(model for pair in pairs for model in pair)
+        games += [_game(question, *pair, seed) for pair in pairs]
     return games
 
 

@@ -19,6 +19,12 @@ from judges.errors import MagistrateError
 Ties = Literal["half", "davidson"]
 Figures = dict[str, Any]
 
+TINY = 1e-6
+"""Points below which ratings differ by rounding alone."""
+
+MOST_LEFT_OUT = 0.05
+"""Rounds, of one, that may be left out: where some model wins or loses all in more of them, the others say too little of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -90,7 +96,8 @@ class Rating:
             seed=self.options.seed,
             level=self.options.level,
         )
-        return {"ties": ties, "tie": found.tie, "left_out": found.left_out, "models": _rated_models(found)}
+        models = _rated_models(found, shown=found.left_out <= MOST_LEFT_OUT * self.options.rounds)
+        return {"ties": ties, "tie": found.tie, "left_out": found.left_out, "models": models, "level": _level(found)}
 
     def soft(self) -> Figures | None:
         """Ratings by the judge's probabilities in place of its choices, where it gave any."""
@@ -159,16 +166,35 @@ class Rating:
         return asked if len(np.unique(asked)) < len(asked) else None
 
 
-def _rated_models(found: Ratings) -> list[Figures]:
+def _rated_models(found: Ratings, *, shown: bool) -> list[Figures]:
+    clear = _clear(found)
     return [
         {
             "rating": found.rating[model],
-            "low": found.low[model],
-            "high": found.high[model],
+            "low": found.low[model] if shown else None,
+            "high": found.high[model] if shown else None,
             "sandwich_low": found.sandwich_low[model],
             "sandwich_high": found.sandwich_high[model],
+            "rank": None if reason else 1 + int(clear[:, model].sum()),
             "games": int(found.games[model]),
             "reason": reason,
         }
         for model, reason in enumerate(found.reasons)
     ]
+
+
+def _clear(found: Ratings) -> NDArray[np.bool_]:
+    """``(M, M)`` whether a model's rating is above another's for sure: the interval of the difference leaves out 0."""
+    variance = np.diag(found.covariance)
+    error = np.sqrt(np.maximum(variance[:, None] + variance - 2 * found.covariance, 0.0))
+    gap = found.rating[:, None] - found.rating
+    with np.errstate(invalid="ignore"):
+        return np.asarray((gap > found.reach * error) & (gap > TINY))
+
+
+def _level(found: Ratings) -> list[int]:
+    """The models that are not told from the best, the best among them."""
+    if np.isnan(found.rating).all():
+        return []
+    below = _clear(found)[np.nanargmax(found.rating)]
+    return [model for model, reason in enumerate(found.reasons) if reason is None and not below[model]]

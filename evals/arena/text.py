@@ -146,7 +146,7 @@ def _win_rates(report: Figures) -> Iterator[str]:
     yield ""
     yield f"### Win rates against {_name(found['baseline'])}"
     yield ""
-    needed = [f"Questions to see {difference:.0%}" for difference in found["differences"]]
+    needed = [f"Questions to see {100 * difference:.0f} points" for difference in found["differences"]]
     rows = [(_name(report["models"][one["model"]]), *map(escaped, win_rate_cells(one))) for one in found["models"]]
     yield from _table(("Model", "Win rate", "Interval", "p, adjusted", "Questions", "Ahead of the next", *needed), rows)
     yield ""

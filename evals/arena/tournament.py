@@ -19,6 +19,7 @@ from judges import runner
 from judges.bench import Audience, Bench, judge_into
 from judges.errors import MagistrateError
 from judges.judge import Judge
+from judges.pairwise import disagreement_in
 from judges.sources import Row
 from judges.verdict import Verdict
 from judges.verdict_file import VerdictFile
@@ -61,8 +62,9 @@ class Tournament:
             raise MagistrateError("pairs against a baseline need the baseline's name: give `--baseline NAME`")
         if self.baseline is not None and self.baseline not in names:
             raise MagistrateError(f"the baseline `{self.baseline}` is none of the models: {', '.join(names)}")
-        if self.rounds < 1:
-            raise MagistrateError(f"there are {self.rounds} Swiss rounds: give a number from 1")
+        if self.rounds < 1 or (self.method == "swiss" and self.rounds >= len(names)):
+            most = f"a number from 1 to {len(names) - 1}, as each of {len(names)} models has so many others to meet"
+            raise MagistrateError(f"there are {self.rounds} Swiss rounds: give {most}")
 
     @property
     def models(self) -> list[str]:
@@ -133,6 +135,7 @@ async def play(
         "fingerprint": fingerprint.digest,
         "pairs": tournament.method,
         "rounds": tournament.rounds if tournament.method == "swiss" else None,
+        "judge_options": {name: one for name, one in bench.judge.protocol().items() if name != "prompts"},
         "seed": tournament.seed,
     }
     return Played(field.battles(games, verdicts, identity.model), verdicts, judged, now, made)
@@ -221,10 +224,12 @@ class _Field:
 def told_of(verdict: Verdict) -> dict[str, Any]:
     """What a verdict of the pairwise judge says of a battle, as ``BattleList.add`` takes it."""
     scores = verdict.scores or {}
+    # A judge that leans to a place is found out by such pairs, scored or not.
+    unscored = disagreement_in(verdict.reason)
     return {
         "preference": scores.get("preference"),
-        "reason": verdict.reason or "the verdict has no preference",
-        "orders": (verdict.detail or {}).get("choices") or (),
+        "reason": "the orders disagree" if unscored else verdict.reason or "the verdict has no preference",
+        "orders": unscored or (verdict.detail or {}).get("choices") or (),
         "probability": probability_of(verdict),
     }
 

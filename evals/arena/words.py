@@ -57,9 +57,11 @@ def lead(report: Figures) -> str:
     rating = rated[ranked[0]]["rating"]
     best = [model for model in ranked if rated[model]["rating"] == rating]
     if len(best) == len(ranked) > 1:
-        return f"All models are rated alike, {number(rating, 0)}." + _more_unrated(len(rated) - len(ranked))
+        none = not any(cell and cell["win"] for cell in report["standings"][0]["models"])
+        why = "No game has a winner, so all" if none else "All"
+        return f"{why} models are rated alike, {number(rating, 0)}." + _more_unrated(len(rated) - len(ranked))
     behind = ranked[len(best) :]
-    level = [names[model] for model in behind if not all(_below(rated[model], rated[one]) for one in best)]
+    level = [names[model] for model in behind if model in report["ratings"]["level"]]
     text = f"{_some(names[model] for model in best)} {'come first together' if len(best) > 1 else 'comes first'}"
     text += f", with a rating of {number(rating, 0)}"
     if len(best) == 1 and (low := rated[best[0]]["low"]) is not None:
@@ -93,17 +95,9 @@ def _more_unrated(count: int) -> str:
 
 
 def rank(report: Figures, model: int) -> int | None:
-    """A model's rank: one more than there are models whose whole interval lies above its own."""
-    rated = report["ratings"]["models"]
-    if rated[model]["rating"] is None:
-        return None
-    return 1 + sum(_below(rated[model], other) for other in rated if other["rating"] is not None)
-
-
-def _below(one: Figures, other: Figures) -> bool:
-    if one["high"] is None or other["low"] is None:
-        return False
-    return bool(one["high"] < other["low"])
+    """A model's rank: one more than there are models whose rating is above its own for sure."""
+    found: int | None = report["ratings"]["models"][model]["rank"]
+    return found
 
 
 def how_rated(report: Figures) -> str:
@@ -115,10 +109,13 @@ def how_rated(report: Figures) -> str:
     }[ratings["ties"]]
     anchor = f"{called(options['anchor'])} is {number(options['anchor_rating'], 0)}" if options["anchor"] else "the mean is 1,000"
     left = ratings["left_out"]
-    out = f" {counted(left, 'round')} in which no finite rating exists are left out." if left else ""
+    out = f" {counted(left, 'resample')} in which some model won or lost everything are left out." if left else ""
+    if left and all(one["low"] is None for one in ratings["models"]):
+        out += " That is too many for an interval by resamples: there are too few games."
     return (
         f"Bradley-Terry by maximum likelihood, in Elo points: {anchor}; {ties}. Intervals at {options['level']:.0%} by "
-        f"{options['rounds']:,} resamples of the questions, and by the robust (sandwich) covariance.{out}"
+        f"{options['rounds']:,} resamples of the questions, and by the robust (sandwich) covariance. "
+        f"By the latter a rank is one more than there are models that are better for sure.{out}"
     )
 
 
@@ -127,8 +124,8 @@ def bias_rows(report: Figures) -> list[tuple[str, str, str]]:
     found, names = report["biases"], report["models"]
     place = found["position"]
     if place["flips"]["count"]:
-        gains = f"{counted(place['first_gains'], 'time')} to the answer shown first"
-        gains += f", {place['second_gains']:,} to the one shown second"
+        gains = f"{counted(place['first_gains'], 'time')} in favour of the answer shown first"
+        gains += f", {place['second_gains']:,} of the one shown second"
         fair = "one half is fair"
     else:
         gains = "no pair is known to have been judged in both orders"
@@ -155,7 +152,9 @@ def bias_rows(report: Figures) -> list[tuple[str, str, str]]:
         (
             "Triples of answers to a question whose verdicts go round in a circle",
             f"{percent(triples['on_question'])} of {triples['triples']:,}" if triples["triples"] else NONE,
-            "0 is consistent, a quarter is what chance gives",
+            "0 is consistent, a quarter is what chance gives"
+            if triples["triples"]
+            else "no question has clear verdicts on three models",
         )
     )
     circles = [" > ".join(label(called(names[model])) for model in [*circle, circle[0]]) for circle in triples["among_models"]]

@@ -41,5 +41,5 @@ def write(report: Mapping[str, Any], folder: Path, examples: Mapping[str, Any] |
             if name not in files:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise MagistrateError(f"the report cannot be written to {folder}: {error}") from error
+        raise MagistrateError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
     return written

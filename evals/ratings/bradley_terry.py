@@ -55,6 +55,8 @@ class Ratings:
         sandwich_low: ``(M,)`` lower end of the interval from standard errors; NaN too of fewer than two clusters.
         sandwich_high: ``(M,)`` upper end, likewise.
         standard_error: ``(M,)`` of the difference from the mean or from the anchor, in points, likewise.
+        covariance: ``(M, M)`` of the differences from the mean, in squared points, likewise.
+        reach: Standard errors to either side that an interval reaches; NaN of fewer than two clusters.
         games: ``(M,)`` games that each model played, against whomever.
         reasons: Why each model has no rating, in words; None for those that have one.
         tie: Davidson's nu, by which ties are likelier; None where ties are half a win to each.
@@ -69,6 +71,8 @@ class Ratings:
     sandwich_low: Floats
     sandwich_high: Floats
     standard_error: Floats
+    covariance: Floats
+    reach: float
     games: Whole
     reasons: tuple[str | None, ...]
     tie: float | None
@@ -147,12 +151,15 @@ def bradley_terry(
     level_of = MEAN if place is None else anchor_rating
     rating = _points(strength[:-1], place, level_of)
     spread = _bootstrap(pairs, strength, rounds, seed, level, place, level_of, threads)
-    error = POINTS * errors_of(covariance(pairs, won, lost, tied, strength), place)
-    reach = error * quantile(level, pairs.clusters)
+    spread_of = covariance(pairs, won, lost, tied, strength)
+    error, reach = POINTS * errors_of(spread_of, place), quantile(level, pairs.clusters)
     columns = np.full((6, number), np.nan)
-    columns[:, joined.rated] = rating, spread.low, spread.high, rating - reach, rating + reach, error
+    columns[:, joined.rated] = rating, spread.low, spread.high, rating - reach * error, rating + reach * error, error
+    whole = np.full((number, number), np.nan)
+    whole[np.ix_(joined.rated, joined.rated)] = POINTS**2 * spread_of
     tie = float(np.exp(strength[-1])) if ties == "davidson" else None
-    return _ratings(columns, played, joined.reasons, tie, spread.left_out, spread.rounds, likelihood)
+    figures = (whole, reach, played, joined.reasons, tie, spread.left_out, spread.rounds, likelihood)
+    return _ratings(columns, *figures)
 
 
 def _bootstrap(
@@ -209,11 +216,15 @@ def _refuse_soft(cells: Cells) -> None:
 
 
 def _nothing(games: Whole, reasons: tuple[str | None, ...]) -> Ratings:
-    return _ratings(np.full((6, len(games)), np.nan), games, reasons, None, 0, 0, 0.0)
+    number = len(games)
+    unknown = np.full((number, number), np.nan)
+    return _ratings(np.full((6, number), np.nan), unknown, math.nan, games, reasons, None, 0, 0, 0.0)
 
 
 def _ratings(
     columns: Floats,
+    covariance: Floats,
+    reach: float,
     games: Whole,
     reasons: tuple[str | None, ...],
     tie: float | None,
@@ -222,4 +233,5 @@ def _ratings(
     likelihood: float,
 ) -> Ratings:
     rating, low, high, sandwich_low, sandwich_high, error = columns
-    return Ratings(rating, low, high, sandwich_low, sandwich_high, error, games, reasons, tie, left_out, rounds, likelihood)
+    intervals = (rating, low, high, sandwich_low, sandwich_high, error)
+    return Ratings(*intervals, covariance, reach, games, reasons, tie, left_out, rounds, likelihood)

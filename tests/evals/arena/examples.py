@@ -17,7 +17,7 @@ from evals.arena.pairing import Game
 from evals.arena.questions import Question, QuestionSet
 from evals.arena.rating import Options
 from evals.arena.report import report
-from evals.arena.tournament import Played, Tournament, game_id
+from evals.arena.tournament import Tournament, game_id
 from evals.tasks import Fault
 from judges.pairwise import TIE
 from judges.verdict import Verdict
@@ -199,7 +199,8 @@ def usual_examples() -> dict[str, Any]:
         for question, one, other in zip(battles.question.codes, battles.first, battles.second, strict=True)
     ]
     verdicts = {game_id(game): _verdict(game) for game in games}
-    return examples(tournament, Played(battles, verdicts, len(games), len(games), {}))
+    by_model = {one.model: one.texts for one in tournament.answers}
+    return examples(battles, tournament.questions.questions, by_model, verdicts)
 
 
 def _verdict(game: Game) -> Verdict:

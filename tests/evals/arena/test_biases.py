@@ -29,6 +29,15 @@ def test_a_judge_that_takes_the_first_answer_is_found_out() -> None:
     assert found.first.low > 0.5
 
 
+def test_a_change_from_one_answer_to_both_is_a_gain_too() -> None:
+    gathered = BattleList()
+    gathered.add("1", "x", "y", "tie", orders=("A", "both"))
+    gathered.add("2", "x", "y", "tie", orders=("neither", "A"))
+    gathered.add("3", "x", "y", None, reason="the orders disagree", orders=("A", "B"))
+    found = biases(gathered.battles()).position
+    assert (found.flips.mean, found.first_gains, found.second_gains) == (1.0, 2, 1)
+
+
 def test_one_order_says_nothing_of_flips() -> None:
     gathered = BattleList()
     for question in range(10):

@@ -133,6 +133,24 @@ def test_of_several_verdicts_on_one_game_the_first_counts(tmp_path: Path) -> Non
     assert len(faults) == 1
 
 
+def test_pairs_that_are_unscored_for_their_orders_keep_these(tmp_path: Path) -> None:
+    why = "bad answer: the orders disagree: neither with A first, A with B first"
+    lost = {"status": "unscored", "scores": None, "detail": None, "reason": why}
+    battles, _ = gather([write(tmp_path / "v.jsonl", {"id": json.dumps(["1", "x", "y"]), **VERDICT, **lost})])
+    assert battles.orders.tolist() == [[3, 0]]
+    assert battles.reasons == {"the orders disagree": 1}
+
+
+def test_a_model_that_meets_itself_is_no_battle_and_a_name_that_is_not_there_no_name(tmp_path: Path) -> None:
+    rows = [{"question_id": 1, "model_a": "x", "model_b": other, "winner": "model_a"} for other in ("x", "y", "z")]
+    path = write(tmp_path / "b.jsonl", *rows)
+    battles, faults = gather([path])
+    assert len(battles) == 2
+    assert [(fault.what, fault.count) for fault in faults] == [("compares a model with itself", 1)]
+    with pytest.raises(MagistrateError, match=r"`--rename q=\.\.\.`: no model is called so; there are x, y, z"):
+        gather([path], Beside(renamed={"q": "x"}))
+
+
 def test_another_judges_verdicts_and_torn_lines_are_told(tmp_path: Path) -> None:
     other = write(tmp_path / "other.jsonl", {"id": "1", **VERDICT, "judge": "llm-eval"})
     with pytest.raises(MagistrateError, match="line 1: judge `llm-eval` compares no pairs"):

@@ -80,6 +80,32 @@ def test_an_anchor_and_a_baseline() -> None:
             report(tournament({"a": 0, "b": 0}, 2), named)
 
 
+def test_a_difference_may_be_sure_where_intervals_overlap() -> None:
+    gathered = BattleList()
+    for question in range(100):
+        gathered.add(str(question), "a", "b", "A" if question % 100 < 62 else "B")
+    found = report(gathered.battles(), Options(rounds=200))
+    first, second = found["ratings"]["models"]
+    assert (first["rank"], second["rank"]) == (1, 2)
+    assert found["ratings"]["level"] == [0]
+    few = BattleList()
+    for question in range(8):
+        few.add(str(question), "a", "b", "A" if question < 5 else "B")
+    unsure = report(few.battles(), QUICK)
+    assert [one["rank"] for one in unsure["ratings"]["models"]] == [1, 1]
+    assert unsure["ratings"]["level"] == [0, 1]
+
+
+def test_too_many_resamples_without_a_rating_give_no_interval() -> None:
+    gathered = BattleList()
+    for question in range(4):
+        gathered.add(str(question), "a", "b", "A" if question else "B")
+    found = report(gathered.battles(), Options(rounds=200))
+    assert found["ratings"]["left_out"] > 10
+    assert [one["low"] for one in found["ratings"]["models"]] == [None, None]
+    assert found["ratings"]["models"][0]["sandwich_low"] is not None
+
+
 def test_davidson_estimates_how_often_judges_tie() -> None:
     gathered = BattleList()
     for question in range(90):
@@ -97,7 +123,7 @@ def test_all_ties_are_all_equal() -> None:
     found = report(gathered.battles(), QUICK)
     assert ratings(found) == [1000, 1000, 1000]
     assert found["elo"]["median"] == [1000, 1000, 1000]
-    assert lead(found) == "All models are rated alike, 1,000."
+    assert lead(found) == "No game has a winner, so all models are rated alike, 1,000."
 
 
 def test_a_model_without_games_has_a_reason_in_place_of_a_rating() -> None:

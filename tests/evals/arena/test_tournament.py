@@ -155,6 +155,7 @@ def test_ids_tell_games_whatever_names_hold() -> None:
         ({"method": "baseline"}, "need the baseline's name"),
         ({"baseline": "x"}, "baseline `x` is none of the models: m1, m2"),
         ({"rounds": 0}, "give a number from 1"),
+        ({"rounds": 2, "method": "swiss"}, "a number from 1 to 1, as each of 2 models has so many others to meet"),
     ],
 )
 def test_bad_tournaments_are_told_in_a_sentence(given: dict[str, object], complaint: str) -> None:

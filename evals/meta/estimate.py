@@ -1,0 +1,230 @@
+"""From a file of verdicts and a file of people's labels to corrected means and rates, metric by metric.
+
+The mean is that of the population which the scored items are drawn from. An item that the judge left unscored is in no mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from evals.meta.estimate_files import Labels, finite, read_labels, read_verdicts
+from evals.statistics.corrected import LEVEL, Corrected, prediction_powered
+from evals.statistics.corrected_rates import CorrectedRate, rogan_gladen, stratified
+from judges.errors import MagistrateError
+from judges.verdict import Verdict
+
+LISTED = 10
+"""Names that a list of what could not be used begins with."""
+
+RARE = 10
+"""Labels of the rarer of two values, below which Student's interval is too narrow for a rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to estimate.
+
+    Attributes:
+        columns: Metric to its column of the human file; where empty, each metric with a column of its name.
+        pass_at: The least score that is a pass, of people's labels and of the judge's scores; ``None`` for 0/1 metrics only.
+        expected: Whether to go by the judge's expected scores in place of those it wrote.
+        encoding: Of a human file of CSV.
+        level: How often an interval is to hold the true value.
+        seed: Of draws.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    pass_at: float | None = None
+    expected: bool = False
+    encoding: str | None = None
+    level: float = LEVEL
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricEstimate:
+    """What is found of a metric.
+
+    Attributes:
+        metric: Its name.
+        column: The human file's.
+        mean: The corrected mean.
+        rate: The corrected pass rate; ``None`` where the metric is not 0/1 or it is refused.
+        rogan_gladen: The one by sensitivity and specificity; likewise.
+        several: Labels that are the mean of several raters.
+        unscored: Reason to count: items that the judge gave no number.
+        unscored_labels: How many of those have a label, which is then not used.
+        empty: Rows of the human file that give the metric no number, though their item has a verdict.
+        notes: What a reader should know, a sentence each.
+    """
+
+    metric: str
+    column: str
+    mean: Corrected
+    rate: CorrectedRate | None
+    rogan_gladen: CorrectedRate | None
+    several: int
+    unscored: Mapping[str, int]
+    unscored_labels: int
+    empty: int
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """What is found of all metrics.
+
+    Attributes:
+        metrics: Those that could be estimated.
+        refused: Metric to why it could not be.
+        verdicts: Verdicts read.
+        labelled: Distinct ids in the human file.
+        unmatched: Ids of the human file without a verdict, the first ten.
+        unmatched_count: How many there are.
+        faults: Rows of the human file that could not be used, the first ten.
+        fault_count: How many there are.
+    """
+
+    metrics: Sequence[MetricEstimate]
+    refused: Mapping[str, str]
+    verdicts: int
+    labelled: int
+    unmatched: Sequence[str]
+    unmatched_count: int
+    faults: Sequence[str]
+    fault_count: int
+
+
+def estimate(verdicts: Path, human: Path, options: Options | None = None) -> Estimates:
+    """Correct the means of a file of verdicts by people's labels.
+
+    Args:
+        verdicts: Magistrate's verdicts, a line each.
+        human: Rows with an ``id`` and a number for each metric; any kind of file that ``read_rows`` reads. Several rows of one id
+            are several raters, and their mean is the label. An empty cell is no label.
+        options: How.
+
+    Raises:
+        MagistrateError: A file cannot be read, the two have no metric or no id in common, an id has several verdicts, or no
+            metric could be estimated.
+    """
+    options = options or Options()
+    found = read_verdicts(verdicts)
+    labels = read_labels(human, _metrics(found), options.columns, options.encoding)
+    unmatched = [name for name in labels.ids if name not in found]
+    if len(unmatched) == len(labels.ids):
+        some = ", ".join(unmatched[:LISTED]) or "none at all"
+        raise MagistrateError(
+            f"no id of {human.name} ({some}) has a verdict in {verdicts.name}; the ids must be those of the samples"
+        )
+    estimates, refused = [], {}
+    for metric in labels.numbers:
+        try:
+            estimates.append(_estimate(metric, found, labels, options))
+        except MagistrateError as error:
+            refused[metric] = str(error)
+    if not estimates:
+        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
+    return Estimates(
+        metrics=estimates,
+        refused=refused,
+        verdicts=len(found),
+        labelled=len(labels.ids),
+        unmatched=unmatched[:LISTED],
+        unmatched_count=len(unmatched),
+        faults=labels.faults[:LISTED],
+        fault_count=len(labels.faults),
+    )
+
+
+def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, options: Options) -> MetricEstimate:
+    numbers = labels.numbers[metric]
+    human, judged, others = [], [], []
+    unscored: Counter[str] = Counter()
+    unscored_labels = 0
+    for name, verdict in verdicts.items():
+        score = _score(verdict, metric, expected=options.expected)
+        if isinstance(score, str):
+            unscored[score] += 1
+            unscored_labels += name in numbers
+        elif name in numbers:
+            human.append(float(np.mean(numbers[name])))
+            judged.append(score)
+        else:
+            others.append(score)
+    mean = prediction_powered(human, judged, others, level=options.level)
+    rate, by_classes, notes = _rates(human, judged, others, options)
+    return MetricEstimate(
+        metric=metric,
+        column=labels.columns[metric],
+        mean=mean,
+        rate=rate,
+        rogan_gladen=by_classes,
+        several=sum(len(given) > 1 for name, given in numbers.items() if name in verdicts),
+        unscored=dict(unscored.most_common()),
+        unscored_labels=unscored_labels,
+        empty=sum(count for name, count in labels.empty[metric].items() if name in verdicts),
+        notes=[*_notes(mean, human), *notes],
+    )
+
+
+def _rates(
+    human: Sequence[float], judged: Sequence[float], others: Sequence[float], options: Options
+) -> tuple[CorrectedRate | None, CorrectedRate | None, list[str]]:
+    """The pass rate in both ways, where the metric has one, and why there is none where it was asked for."""
+    parts = [np.asarray(one) for one in (human, judged, others)]
+    if options.pass_at is not None:
+        parts = [(one >= options.pass_at).astype(np.float64) for one in parts]
+    elif not all(np.isin(one, (0.0, 1.0)).all() for one in parts):
+        return None, None, []
+    found: list[CorrectedRate | None] = [None, None]
+    notes = []
+    try:
+        found[0] = stratified(*parts, level=options.level, seed=options.seed)
+    except MagistrateError as error:
+        notes.append(f"no pass rate: {error}")
+    try:
+        found[1] = rogan_gladen(*parts, level=options.level)
+    except MagistrateError as error:
+        notes.append(f"no Rogan-Gladen rate: {error}")
+    return found[0], found[1], notes
+
+
+def _notes(mean: Corrected, human: Sequence[float]) -> list[str]:
+    notes = []
+    if mean.weight == 0:
+        notes.append(
+            f"the judge does not go with people on the labels (correlation {mean.correlation:.2f}); the estimate is theirs alone"
+        )
+    elif mean.gain < 1:
+        notes.append("the judge goes with people too little to narrow the interval; people alone are as good")
+    values, counts = np.unique(human, return_counts=True)
+    if len(values) == 2 and counts.min() < RARE:
+        fewest = int(counts.argmin())
+        notes.append(
+            f"only {counts[fewest]} labels are {values[fewest]:g}, so the mean's intervals are too narrow; go by a pass rate's"
+        )
+    return notes
+
+
+def _score(verdict: Verdict, metric: str, *, expected: bool) -> float | str:
+    """The judge's number, or why there is none."""
+    if verdict.status == "unscored" or verdict.scores is None:
+        return verdict.reason or "unscored"
+    if expected:
+        expectation = (verdict.expected or {}).get(metric)
+        number = None if expectation is None else finite(expectation.expectation)
+        return "the verdict has no expected score" if number is None else number
+    number = finite(verdict.scores.get(metric))
+    return "the verdict has no number for it" if number is None else number
+
+
+def _metrics(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Metrics of which any verdict has a number, in the order they come in."""
+    scores = ((name, value) for verdict in verdicts.values() for name, value in (verdict.scores or {}).items())
+    return list(dict.fromkeys(name for name, value in scores if finite(value) is not None))

@@ -1,0 +1,136 @@
+"""What an estimate is made from: a file of verdicts, and a file of people's labels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from judges.errors import MagistrateError
+from judges.sources import Row, read_rows
+from judges.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """People's numbers.
+
+    Attributes:
+        columns: Metric to its column.
+        numbers: Metric to id to what each rater gave.
+        ids: Distinct ids, in the file's order.
+        empty: Metric to id to its rows without a number.
+        faults: What could not be used, a sentence each.
+    """
+
+    columns: Mapping[str, str]
+    numbers: Mapping[str, dict[str, list[float]]]
+    ids: dict[str, None] = field(default_factory=dict)
+    empty: Mapping[str, Counter[str]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def read_verdicts(path: Path) -> dict[str, Verdict]:
+    """Verdicts by id.
+
+    Raises:
+        MagistrateError: The file cannot be read, a line is no verdict, or an id has several.
+    """
+    found: dict[str, Verdict] = {}
+    for number, line in _lines(path):
+        try:
+            verdict = Verdict.from_json(line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}") from None
+        if verdict.id in found:
+            raise MagistrateError(
+                f"{path} line {number}: id `{verdict.id}` has two verdicts; give one judge's, of samples with ids of their own"
+            )
+        found[verdict.id] = verdict
+    if not found:
+        raise MagistrateError(f"{path} holds no verdicts; give a file that `magistrate score` wrote")
+    return found
+
+
+def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], encoding: str | None = None) -> Labels:
+    """People's labels of the metrics.
+
+    Args:
+        path: Rows with an ``id``; any kind of file that ``read_rows`` reads.
+        metrics: Those that the verdicts have.
+        columns: Metric to column; where empty, each metric has the column of its name, if there is one.
+        encoding: Of a CSV file.
+
+    Raises:
+        MagistrateError: The file cannot be read, has no ids, or lacks a column that is asked for, or there is no such metric.
+    """
+    strange = [name for name in columns if name not in metrics]
+    if strange:
+        raise MagistrateError(f"the verdicts have no numbers for `{strange[0]}`; they have {_named(metrics)}")
+    rows = list(read_rows(path, encoding))
+    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    if "id" not in header:
+        raise MagistrateError(f"{path}: there is no column `id`; it says which verdict a label belongs to")
+    wanted = dict(columns) or {name: name for name in metrics if name in header}
+    missing = [name for name in wanted.values() if name not in header]
+    if missing:
+        raise MagistrateError(f"{path}: there is no column `{missing[0]}`; there are {_named(list(header))}")
+    if not wanted:
+        others = [name for name in header if name != "id"]
+        raise MagistrateError(
+            f"no column of {path.name} ({_named(others)}) is named as a metric of the verdicts "
+            f"({_named(metrics)}); say which belong together: `--metric NAME=COLUMN`"
+        )
+    labels = Labels(wanted, {name: {} for name in wanted}, empty={name: Counter() for name in wanted})
+    for row in rows:
+        _take(row, labels)
+    return labels
+
+
+def finite(value: object) -> float | None:
+    """A number that can be averaged, or none. A truth value is 0 or 1."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _take(row: Row, labels: Labels) -> None:
+    sample = row.sample
+    if sample is None or sample.get("id") in (None, ""):
+        labels.faults.append(row.problem or f"{row.place}: there is no id")
+        return
+    labels.ids[row.id] = None
+    for metric, column in labels.columns.items():
+        value = sample.get(column)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            labels.empty[metric][row.id] += 1
+            continue
+        number = _number(value)
+        if number is None:
+            labels.faults.append(f"{row.place}: `{column}` is {value!r:.40}, which is no number")
+        else:
+            labels.numbers[metric].setdefault(row.id, []).append(number)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    return finite(value)
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,221 @@
+"""From files of verdicts and labels to corrected means, and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from evals.meta.estimate import Options, estimate
+from evals.statistics.corrected import prediction_powered
+from evals.statistics.corrected_rates import rogan_gladen, stratified
+from judges.errors import MagistrateError
+from judges.expected import Expectation
+from judges.verdict import Verdict
+from magistrate.estimating import estimate as command
+
+COMMAND = typer.Typer()
+COMMAND.command()(command)
+
+LABELLED = 40
+ALL = 400
+
+
+def scored(name: str, **scores: Any) -> Verdict:
+    return Verdict(id=name, judge="rubric", status="scored", scores=scores, sample="s", fingerprint="f")
+
+
+def unscored(name: str, reason: str) -> Verdict:
+    return Verdict(id=name, judge="rubric", status="unscored", reason=reason, sample="s", fingerprint="f")
+
+
+def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> Path:
+    path.write_text("".join(one.to_json() + "\n" for one in verdicts))
+    return path
+
+
+def write_labels(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    names = list(rows[0])
+    path.write_text("\n".join([",".join(names), *(",".join(str(row.get(name, "")) for name in names) for row in rows)]) + "\n")
+    return path
+
+
+class Made:
+    """400 verdicts of two metrics, and labels of the first 40: `grammar` of 1 to 5, `true` of 0 and 1."""
+
+    def __init__(self, folder: Path) -> None:
+        chance = np.random.default_rng(3)
+        people = chance.normal(size=ALL)
+        judge = 0.8 * people + 0.6 * chance.normal(size=ALL)
+        self.grammar, self.judged = (np.clip(np.rint(3 + one), 1, 5).astype(int) for one in (people, judge))
+        self.true, self.judged_true = (self.grammar > 2).astype(int), (self.judged > 2).astype(int)
+        pairs = zip(self.judged.tolist(), self.judged_true.tolist(), strict=True)
+        self.verdicts = [scored(f"s{place}", grammar=one, true=other) for place, (one, other) in enumerate(pairs)]
+        self.rows = [{"id": f"s{place}", "grammar": self.grammar[place], "true": self.true[place]} for place in range(LABELLED)]
+        self.folder = folder
+
+    def files(self) -> tuple[Path, Path]:
+        return (
+            write_verdicts(self.folder / "verdicts.jsonl", self.verdicts),
+            write_labels(self.folder / "labels.csv", self.rows),
+        )
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path)
+
+
+def test_each_metric_is_corrected_by_its_column(made: Made) -> None:
+    found = estimate(*made.files())
+    assert [one.metric for one in found.metrics] == ["grammar", "true"]
+    grammar, true = found.metrics
+    assert grammar.mean == prediction_powered(made.grammar[:LABELLED], made.judged[:LABELLED], made.judged[LABELLED:])
+    assert grammar.rate is None
+    parts = made.true[:LABELLED], made.judged_true[:LABELLED], made.judged_true[LABELLED:]
+    assert true.rate == stratified(*parts)
+    assert true.rogan_gladen == rogan_gladen(*parts)
+    assert (found.verdicts, found.labelled, found.unmatched_count, found.fault_count) == (ALL, LABELLED, 0, 0)
+
+
+def test_graded_scores_become_passes(made: Made) -> None:
+    (found,) = estimate(*made.files(), Options(columns={"grammar": "grammar"}, pass_at=3)).metrics
+    assert found.rate == stratified(made.true[:LABELLED], made.judged_true[:LABELLED], made.judged_true[LABELLED:])
+
+
+def test_a_column_of_another_name_is_named(made: Made) -> None:
+    made.rows = [{"id": row["id"], "human_grammar": row["grammar"]} for row in made.rows]
+    verdicts, labels = made.files()
+    with pytest.raises(MagistrateError, match=r"no column of labels.csv \(`human_grammar`\) .*`--metric NAME=COLUMN`"):
+        estimate(verdicts, labels)
+    (found,) = estimate(verdicts, labels, Options(columns={"grammar": "human_grammar"})).metrics
+    assert (found.metric, found.column, found.mean.labels) == ("grammar", "human_grammar", LABELLED)
+
+
+def test_several_raters_count_as_one_label_which_is_their_mean(made: Made) -> None:
+    made.rows += [{"id": "s0", "grammar": 1, "true": ""}, {"id": "s1", "grammar": 2, "true": ""}]
+    grammar, true = estimate(*made.files()).metrics
+    labels = made.grammar[:LABELLED].astype(float)
+    labels[:2] = (labels[:2] + np.array([1, 2])) / 2
+    assert grammar.mean.human == pytest.approx(labels.mean())
+    assert (grammar.mean.labels, grammar.several) == (LABELLED, 2)
+    assert (true.several, true.empty) == (0, 2)
+
+
+def test_nothing_that_is_left_out_is_lost(made: Made) -> None:
+    made.verdicts[0] = unscored("s0", "context overflow")
+    made.verdicts[LABELLED] = unscored(f"s{LABELLED}", "context overflow")
+    made.verdicts[LABELLED + 1] = scored(f"s{LABELLED + 1}", grammar=None, true=1)
+    made.rows += [{"id": f"x{place}", "grammar": 3, "true": 1} for place in range(12)]
+    made.rows += [{"id": "s70", "grammar": "good", "true": "nan"}, {"id": "", "grammar": 3, "true": 1}]
+    found = estimate(*made.files())
+    grammar, true = found.metrics
+    assert (grammar.mean.labels, grammar.mean.others) == (LABELLED - 1, ALL - LABELLED - 2)
+    assert grammar.unscored == {"context overflow": 2, "the verdict has no number for it": 1}
+    assert (grammar.unscored_labels, true.unscored) == (1, {"context overflow": 2})
+    assert (found.unmatched_count, list(found.unmatched)) == (12, [f"x{place}" for place in range(10)])
+    assert found.fault_count == 3
+    assert any("`grammar` is 'good', which is no number" in fault for fault in found.faults)
+    assert any("there is no id" in fault for fault in found.faults)
+
+
+def test_expected_scores_are_used_where_asked_for(made: Made) -> None:
+    made.verdicts = [
+        Verdict(
+            id=one.id,
+            judge="rubric",
+            status="scored",
+            scores={"grammar": int(score)},
+            expected={"grammar": None if one.id == "s50" else Expectation(float(score) + 0.25, 0.1)},
+            sample="s",
+            fingerprint="f",
+        )
+        for one, score in zip(made.verdicts, made.judged, strict=True)
+    ]
+    (found,) = estimate(*made.files(), Options(expected=True)).metrics
+    assert found.unscored == {"the verdict has no expected score": 1}
+    assert found.mean.judge == pytest.approx(np.delete(made.judged, 50).mean() + 0.25)
+
+
+def test_what_a_reader_should_know_is_said(made: Made) -> None:
+    made.rows = [{**row, "grammar": 6 - row["grammar"], "true": int(place > 2)} for place, row in enumerate(made.rows)]
+    grammar, true = estimate(*made.files()).metrics
+    assert any("does not go with people" in note for note in grammar.notes)
+    assert any("only 3 labels are 0" in note for note in true.notes)
+
+
+def test_a_metric_that_is_refused_leaves_the_others(made: Made) -> None:
+    made.rows = [{**row, "true": 1} for row in made.rows]
+    found = estimate(*made.files())
+    assert [one.metric for one in found.metrics] == ["grammar"]
+    assert "people gave all 40 labelled items 1" in found.refused["true"]
+    made.rows = made.rows[:9]
+    with pytest.raises(MagistrateError, match="grammar: there are 9 labels of scored items; at least 10"):
+        estimate(*made.files())
+
+
+def test_files_that_do_not_belong_together_are_told(made: Made) -> None:
+    verdicts, labels = made.files()
+    with pytest.raises(MagistrateError, match="no numbers for `style`; they have `grammar`, `true`"):
+        estimate(verdicts, labels, Options(columns={"style": "grammar"}))
+    with pytest.raises(MagistrateError, match="no column `style`"):
+        estimate(verdicts, labels, Options(columns={"grammar": "style"}))
+    strangers = write_labels(made.folder / "strangers.csv", [{"id": "a", "grammar": 1}])
+    with pytest.raises(MagistrateError, match=r"no id of strangers.csv \(a\) has a verdict"):
+        estimate(verdicts, strangers)
+    nameless = write_labels(made.folder / "nameless.csv", [{"grammar": 1}])
+    with pytest.raises(MagistrateError, match="no column `id`"):
+        estimate(verdicts, nameless)
+    twice = write_verdicts(made.folder / "twice.jsonl", [made.verdicts[0], made.verdicts[0]])
+    with pytest.raises(MagistrateError, match="line 2: id `s0` has two verdicts"):
+        estimate(twice, labels)
+    with pytest.raises(MagistrateError, match="line 1 is no verdict"):
+        estimate(labels, labels)
+    with pytest.raises(MagistrateError, match="cannot be read"):
+        estimate(made.folder / "none.jsonl", labels)
+    (made.folder / "empty.jsonl").write_text("\n")
+    with pytest.raises(MagistrateError, match="holds no verdicts"):
+        estimate(made.folder / "empty.jsonl", labels)
+
+
+def test_the_command_prints_tables_and_writes_the_figures(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
+    made.rows += [{"id": "elsewhere", "grammar": 3, "true": 1}]
+    verdicts, labels = made.files()
+    output = made.folder / "out.json"
+    result = CliRunner().invoke(COMMAND, [str(verdicts), "--human", str(labels), "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    for text in ("judge alone", "people alone", "narrower by", "Rogan-Gladen", "1 label id without a verdict: elsewhere"):
+        assert text in result.output
+    figures = json.loads(output.read_text())
+    mean = figures["metrics"][0]["mean"]
+    assert f"{mean['estimate']:.3f} ({mean['low']:.3f} to {mean['high']:.3f})" in result.output
+    assert mean["labels"] == LABELLED
+
+
+def test_the_commands_errors_are_sentences(made: Made) -> None:
+    verdicts, labels = made.files()
+    before = verdicts.read_bytes()
+    for more in (["-o", str(verdicts)], ["--metric", "style"], ["--metric", "=x"]):
+        result = CliRunner().invoke(COMMAND, [str(verdicts), "--human", str(labels), *more])
+        assert result.exit_code == 1
+        assert "Traceback" not in result.output
+    assert verdicts.read_bytes() == before
+
+
+def test_a_share_that_is_not_known_is_null_in_json(made: Made) -> None:
+    made.rows = [{"id": row["id"], "grammar": 3 + place % 3} for place, row in enumerate(made.rows)]
+    verdicts, labels = made.files()
+    output = made.folder / "out.json"
+    result = CliRunner().invoke(COMMAND, [str(verdicts), "--human", str(labels), "--pass-at", "3", "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    rate = json.loads(output.read_text())["metrics"][0]["rate"]
+    assert rate["specificity"] is None
+    assert not math.isnan(rate["estimate"])
