@@ -101,6 +101,10 @@ def run(
     from evals.arena.tournament import Tournament
 
     with clear_errors(debug=debug, stopped=GOES_ON):
+        if server is not None:
+            from magistrate.remote import refuse_settings
+
+            refuse_settings(base_url=base_url, dtype=dtype, window=window)
         if pairing not in METHODS:
             raise MagistrateError(f"`--pairs {pairing}` is none of {', '.join(METHODS)}")
         asked = _questions(questions, field, encoding, limit)

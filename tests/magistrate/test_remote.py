@@ -231,3 +231,23 @@ def test_verdicts_of_another_model_or_version_are_never_mixed_in(tmp_path: Path,
     between.change = lambda body: body.replace(version.encode(), b"0123456789abcdef")
     with pytest.raises(MagistrateError, match="fingerprints of another kind"):
         score_there(between, source, tmp_path / "w.jsonl")
+
+
+def test_an_arena_is_judged_there(tmp_path: Path, magistrate_server: Any) -> None:
+    questions = write(tmp_path / "questions.jsonl", [{"index": number, "question": f"What is {number}?"} for number in range(3)])
+    asked: list[str | Path] = ["arena", "run", "--questions", questions, "-O", "reasoning=no", "--bootstrap", "20", "--expected"]
+    for model in ("one", "two", "three"):
+        rows = [{"index": number, "answer": f"{model} says {number}"} for number in range(3)]
+        asked += ["--answers", write(tmp_path / f"{model}.jsonl", rows)]
+    report = tmp_path / "report"
+    done = magistrate(*asked, "--pairs", "swiss", "--rounds", "2", "--server", magistrate_server.url, "-o", report)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((report / "report.json").read_text())
+    assert found["counts"]["scored"] == found["counts"]["comparisons"] > 0
+    assert found["soft"] is not None
+    verdicts = (report / "verdicts.jsonl").read_text()
+    again = magistrate(*asked, "--pairs", "swiss", "--rounds", "2", "--server", magistrate_server.url, "-o", report)
+    assert again.returncode == 0, again.stderr
+    assert (report / "verdicts.jsonl").read_text() == verdicts
+    refused = magistrate(*asked, "--server", magistrate_server.url, "--dtype", "float32", "-o", report)
+    assert_one_sentence(refused, "--dtype has no meaning with `--server`")
