@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from evals.whole_files import write_whole
 from judges.bench import Audience, Tally
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
@@ -141,9 +141,4 @@ def _in_order(output: Path, wanted: Sequence[str], there: dict[str, str]) -> Non
 
 
 def _write(output: Path, lines: Iterable[str]) -> None:
-    scratch = output.with_name(f".{output.name}.part")
-    with scratch.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(output)
+    write_whole(output, "".join(f"{line}\n" for line in lines))

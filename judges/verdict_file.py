@@ -260,3 +260,32 @@ def _flat(fields: dict[str, object], prefix: str = "") -> dict[str, object]:
         else:
             flat[prefix + name] = value
     return flat
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that hold something, with their numbers.
+
+    Raises:
+        MagistrateError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def numbered_verdicts(path: Path) -> Iterator[tuple[int, Verdict]]:
+    """The verdicts of a file that may be anybody's, with the numbers of their lines.
+
+    Raises:
+        MagistrateError: It cannot be read, or a line is no verdict.
+    """
+    for number, line in numbered_lines(path):
+        try:
+            verdict = Verdict.from_json(line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}") from None
+        yield number, verdict

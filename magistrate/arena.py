@@ -343,7 +343,6 @@ def _options(baseline: str | None, anchor: str | None, ties: str, rounds: int, s
             rating = math.nan
         if not abs(rating) <= HIGHEST:
             raise MagistrateError(f"`--anchor {anchor}` is no model, nor NAME=RATING; the models are {', '.join(models)}")
-    for what, given in (("anchor", name), ("baseline", baseline)):
-        if given is not None and given not in models:
-            raise MagistrateError(f"the {what} `{given}` is none of the models: {', '.join(models)}")
-    return Options(baseline=baseline, anchor=name, anchor_rating=rating, ties=cast("Ties", ties), rounds=rounds, seed=seed)
+    options = Options(baseline=baseline, anchor=name, anchor_rating=rating, ties=cast("Ties", ties), rounds=rounds, seed=seed)
+    options.check(models)
+    return options

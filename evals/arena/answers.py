@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.arena.questions import Question, QuestionSet
-from evals.arena.reading import SPOILT, TABLES, add_fault, first_of, name_of, reason_of, rows_of, spoilt, turns_in
-from evals.tasks import Fault
+from evals.arena.reading import SPOILT, TABLES, first_of, name_of, reason_of, rows_of, spoilt, turns_in
+from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.judge import Sample
 from judges.sources import Row

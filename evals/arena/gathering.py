@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from evals.tasks import Fault
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
 from judges.sources import read_rows
-from judges.verdict import Verdict
+from judges.verdict_file import numbered_lines, numbered_verdicts
 
 OWN = ("judge", "status", "scores", "fingerprint")
 """Fields by which a verdict of Magistrate's is known."""
@@ -94,11 +94,7 @@ class _Gathering:
         """Add the verdicts of a file of Magistrate's. Of several on one game the first counts: others are of earlier answers."""
         seen: set[str] = set()
         again = Fault("verdict of a game that the file has another of, which counts")
-        for number, line in _lines(path):
-            try:
-                verdict = Verdict.from_json(line)
-            except ValueError as error:
-                raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}") from None
+        for number, verdict in numbered_verdicts(path):
             if verdict.judge != Pairwise.name:
                 raise MagistrateError(
                     f"{path} line {number}: judge `{verdict.judge}` compares no pairs; an arena needs `pairwise`"
@@ -180,16 +176,9 @@ def _is_own(path: Path) -> bool:
     """Whether a file begins with a verdict of Magistrate's."""
     if path.suffix.lower() not in (".jsonl", ".ndjson") or not path.exists():
         return False
-    _, first = next(chain(_lines(path), [(0, b"")]))
+    _, first = next(chain(numbered_lines(path), [(0, b"")]))
     try:
         fields = json.loads(first)
     except ValueError:
         return False
     return isinstance(fields, dict) and all(name in fields for name in OWN)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield number, line

@@ -42,7 +42,7 @@ def page(report: Figures, examples: Figures | None = None) -> str:
 
     Args:
         report: As ``report.report`` gives it.
-        examples: Questions, answers and verdicts to read, as ``examples.examples`` gives them.
+        examples: Questions, answers and verdicts to read, as ``keeping.examples`` gives them.
     """
     script = (TEMPLATES / "arena.js").read_text(encoding="utf-8")
     found = drawings(report)

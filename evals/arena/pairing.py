@@ -40,6 +40,21 @@ class Game(NamedTuple):
     model_b: str
 
 
+def check_contestant(what: str, name: str | None, models: Sequence[str]) -> None:
+    """Refuse a name that is no contestant's.
+
+    Args:
+        what: Who it is to be.
+        name: ``None`` for nobody.
+        models: The contestants.
+
+    Raises:
+        MagistrateError: It is none of them.
+    """
+    if name is not None and name not in models:
+        raise MagistrateError(f"the {what} `{name}` is none of the models: {', '.join(models)}")
+
+
 def all_pairs(questions: Sequence[str], models: Sequence[str], seed: int = 0) -> list[Game]:
     """Every model against every other on every question."""
     return [_game(question, *pair, seed) for question in questions for pair in combinations(models, 2)]
@@ -51,8 +66,7 @@ def against(questions: Sequence[str], models: Sequence[str], baseline: str, seed
     Raises:
         MagistrateError: The baseline is none of the models.
     """
-    if baseline not in models:
-        raise MagistrateError(f"the baseline `{baseline}` is none of the models: {', '.join(models)}")
+    check_contestant("baseline", baseline, models)
     return [_game(question, baseline, model, seed) for question in questions for model in models if model != baseline]
 
 

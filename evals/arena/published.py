@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evals.arena.reading import add_fault, name_of, reason_of, rows_of
+from evals.arena.reading import name_of, reason_of, rows_of
 from evals.arena.verdict_forms import FORMS, Record, checked, common_of, is_number, quoted
-from evals.tasks import Fault
+from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.judge import Sample
 from judges.sources import Row

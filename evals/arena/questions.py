@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evals.arena.reading import SPOILT, TABLES, add_fault, language_named, name_of, reason_of, rows_of, spoilt, turns_in
-from evals.tasks import Fault
+from evals.arena.reading import SPOILT, TABLES, language_named, name_of, reason_of, rows_of, spoilt, turns_in
+from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.judge import Sample
 from judges.pairwise import CHINESE, LATIN

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.arena.battles import STYLE, Battles
+from evals.arena.pairing import check_contestant
 from evals.ratings.bradley_terry import Ratings, bradley_terry
 from evals.ratings.elo import bootstrap_elo
 from evals.ratings.style import StyleRatings, style_controlled, style_difference
@@ -58,6 +59,15 @@ class Options:
             raise MagistrateError(f"intervals have a level between 0 and 1, not {self.level:g}")
         if self.ties not in ("half", "davidson"):
             raise MagistrateError(f"ties are counted as `half` or by `davidson`, not `{self.ties}`")
+
+    def check(self, models: Sequence[str]) -> None:
+        """Refuse models that are no contestants.
+
+        Raises:
+            MagistrateError: The baseline or the anchor is none of them.
+        """
+        check_contestant("baseline", self.baseline, models)
+        check_contestant("anchor", self.anchor, models)
 
 
 class Rating:

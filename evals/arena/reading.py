@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evals.tasks import Fault
 from judges.errors import MagistrateError
 from judges.pairwise import CHINESE
 from judges.samples import kind_of, well_formed
@@ -205,8 +204,3 @@ def first_of(sample: Mapping[str, Any], names: Iterable[str]) -> Any:
         if value is not None and value != "":
             return value
     return None
-
-
-def add_fault(faults: dict[str, Fault], what: str, row_id: str, model: str | None = None) -> None:
-    """Count a row under what is wrong with it."""
-    faults.setdefault(what, Fault(what, model=model)).add(row_id)

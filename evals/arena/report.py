@@ -43,9 +43,7 @@ def report(
     names = battles.models
     if len(names) < 2:
         raise MagistrateError(f"an arena compares two models or more, and these battles are of {len(names)}")
-    for what, name in (("baseline", options.baseline), ("anchor", options.anchor)):
-        if name is not None and name not in names:
-            raise MagistrateError(f"the {what} `{name}` is none of the models: {', '.join(names)}")
+    options.check(names)
     games = Rating(battles, options)
     try:
         rated = games.rated(battles.share)

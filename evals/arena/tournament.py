@@ -13,7 +13,7 @@ import numpy as np
 
 from evals.arena.answers import Answers
 from evals.arena.battles import BattleList, Battles, style_of
-from evals.arena.pairing import Game, against, all_pairs, strengths, swiss_round
+from evals.arena.pairing import Game, against, all_pairs, check_contestant, strengths, swiss_round
 from evals.arena.questions import Question, QuestionSet
 from judges import runner
 from judges.bench import Audience, Bench, judge_into
@@ -60,8 +60,7 @@ class Tournament:
             raise MagistrateError(f"two contestants are called `{twice[0]}`; name each, as `--answers NAME=FILE`")
         if self.method == "baseline" and self.baseline is None:
             raise MagistrateError("pairs against a baseline need the baseline's name: give `--baseline NAME`")
-        if self.baseline is not None and self.baseline not in names:
-            raise MagistrateError(f"the baseline `{self.baseline}` is none of the models: {', '.join(names)}")
+        check_contestant("baseline", self.baseline, names)
         if self.rounds < 1 or (self.method == "swiss" and self.rounds >= len(names)):
             most = f"a number from 1 to {len(names) - 1}, as each of {len(names)} models has so many others to meet"
             raise MagistrateError(f"there are {self.rounds} Swiss rounds: give {most}")

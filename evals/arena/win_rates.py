@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.arena.battles import Battles
+from evals.arena.pairing import check_contestant
 from evals.statistics.paired import Paired, adjusted, items_needed, least_seen, paired
-from judges.errors import MagistrateError
 
 DIFFERENCES = (0.05, 0.1)
 """Differences of a win rate from one half, for which the questions needed are told."""
@@ -48,8 +48,7 @@ def win_rates(battles: Battles, baseline: str, seed: int = 0) -> list[WinRate]:
     Raises:
         MagistrateError: The baseline is no contestant.
     """
-    if baseline not in battles.models:
-        raise MagistrateError(f"the baseline `{baseline}` is none of the models: {', '.join(battles.models)}")
+    check_contestant("baseline", baseline, battles.models)
     base = battles.models.index(baseline)
     taken, question = {}, {}
     for model in range(len(battles.models)):

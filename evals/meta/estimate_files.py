@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from judges.errors import MagistrateError
 from judges.sources import Row, read_rows
 from judges.verdict import Verdict
+from judges.verdict_file import numbered_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,7 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
         MagistrateError: The file cannot be read, a line is no verdict, or an id has several.
     """
     found: dict[str, Verdict] = {}
-    for number, line in _lines(path):
-        try:
-            verdict = Verdict.from_json(line)
-        except (ValueError, KeyError, TypeError) as error:
-            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}") from None
+    for number, verdict in numbered_verdicts(path):
         if verdict.id in found:
             raise MagistrateError(
                 f"{path} line {number}: id `{verdict.id}` has two verdicts; give one judge's, of samples with ids of their own"
@@ -124,13 +121,3 @@ def _number(value: Any) -> float | None:
 
 def _named(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error

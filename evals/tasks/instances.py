@@ -98,7 +98,7 @@ def read_dataset(task: Task, path: Path, limit: int | None = None) -> Dataset:
     faults: dict[str, Fault] = {}
     for number, row in enumerate(islice(_rows(task, path), limit), start=1):
         if row.sample is None:
-            _add(faults, "cannot be read", str(number))
+            add_fault(faults, "cannot be read", str(number))
             continue
         sample = row.sample
         missing = object()
@@ -113,10 +113,10 @@ def read_dataset(task: Task, path: Path, limit: int | None = None) -> Dataset:
             label = sample.get(task.fields.label) if task.fields.label else None
             made = Instance(name, sample, task.input_of(sample), task.truth_of(sample), str(label) if label is not None else None)
         except KeyError as error:
-            _add(faults, f"has no field `{error.args[0]}`", name)
+            add_fault(faults, f"has no field `{error.args[0]}`", name)
             continue
         if not made.input.strip():
-            _add(faults, "has an empty input", name)
+            add_fault(faults, "has an empty input", name)
             continue
         instances.append(made)
     if not instances:
@@ -146,7 +146,7 @@ def read_predictions(
     faults: dict[str, Fault] = {}
     for number, row in enumerate(read_rows(path), start=1):
         if row.sample is None:
-            _add(faults, "prediction cannot be read", str(number), model)
+            add_fault(faults, "prediction cannot be read", str(number), model)
             continue
         for name in (id_column, column):
             if name not in row.sample:
@@ -156,14 +156,14 @@ def read_predictions(
             raise MagistrateError(f"{row.place}: `{row_id}` is answered at {places[row_id]} too; give each instance one answer")
         places[row_id] = row.place
         if row_id not in known:
-            _add(faults, "prediction for no instance of the data", row_id, model)
+            add_fault(faults, "prediction for no instance of the data", row_id, model)
         elif _is_answer(answer):
             answers[row_id] = answer
         else:
-            _add(faults, "prediction is neither a text nor a list of texts", row_id, model)
+            add_fault(faults, "prediction is neither a text nor a list of texts", row_id, model)
     for instance in dataset.instances:
         if instance.id not in places:
-            _add(faults, "prediction missing", instance.id, model)
+            add_fault(faults, "prediction missing", instance.id, model)
     if not answers:
         raise MagistrateError(f"{path} holds no prediction for any of the {len(known):,} instances; do the ids agree?")
     return Predictions(model, answers, list(faults.values()))
@@ -190,5 +190,6 @@ def _rows(task: Task, path: Path) -> Iterator[Row]:
         raise MagistrateError(f"{path} cannot be read: {error}") from None
 
 
-def _add(faults: dict[str, Fault], what: str, row_id: str, model: str | None = None) -> None:
+def add_fault(faults: dict[str, Fault], what: str, row_id: str, model: str | None = None) -> None:
+    """Count a row under what is wrong with it."""
     faults.setdefault(what, Fault(what, model=model)).add(row_id)
