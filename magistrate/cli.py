@@ -24,6 +24,7 @@ from magistrate.augmenting import augment, improve
 from magistrate.estimating import estimate
 from magistrate.finetuning import finetune
 from magistrate.flags import BaseUrl, Debug, Dtype, Window
+from magistrate.meta import meta
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import clear_errors, pairs
 
@@ -35,6 +36,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(qualeval, name="qualeval")
 app.add_typer(finetune, name="finetune")
 app.add_typer(arena, name="arena")
+app.add_typer(meta, name="meta")
 app.command()(generate)
 finetune.command()(augment)
 app.command()(improve)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from judges.errors import MagistrateError
 from magistrate.flags import Debug, Seed
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import clear_errors, figures_table, pairs
 
 if TYPE_CHECKING:
     from evals.meta.estimate import Estimates, MetricEstimate
@@ -52,31 +50,23 @@ def estimate(
 
 
 def _write(found: Estimates, output: Path) -> None:
+    from evals.meta.writing import as_json
     from evals.whole_files import write_whole
 
     try:
-        write_whole(output, json.dumps(_without_nan(asdict(found)), ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+        write_whole(output, as_json(asdict(found)))
     except OSError as error:
         raise MagistrateError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
-def _without_nan(value: object) -> object:
-    """The same with ``None`` where there is no figure, as JSON has no NaN."""
-    if isinstance(value, dict):
-        return {name: _without_nan(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
-    return None if isinstance(value, float) and value != value else value
-
-
 def _tell(console: Console, found: Estimates, level: float) -> None:
-    means = _table("metric", "judge alone", "people alone", "corrected", "labels", "others", "narrower by", "correlation")
+    means = figures_table("metric", "judge alone", "people alone", "corrected", "labels", "others", "narrower by", "correlation")
     for one in found.metrics:
         means.add_row(*_mean_row(one))
     console.print(means)
     rates = [one for one in found.metrics if one.rate is not None or one.rogan_gladen is not None]
     if rates:
-        table = _table("pass rate", "judge alone", "people alone", "corrected", "Rogan-Gladen", "sensitivity", "specificity")
+        table = figures_table("pass rate", "judge alone", "people alone", "corrected", "Rogan-Gladen", "sensitivity", "specificity")
         for one in rates:
             table.add_row(*_rate_row(one))
         console.print(table)
@@ -150,11 +140,3 @@ def _rate(rate: CorrectedRate | None) -> str:
     from evals.dashboard.words import NONE
 
     return NONE if rate is None else _figure(rate.estimate, rate.low, rate.high)
-
-
-def _table(first: str, *headings: str) -> Table:
-    table = Table(header_style="bold")
-    table.add_column(first)
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    return table

@@ -17,6 +17,16 @@ Limit = Annotated[int | None, typer.Option(help="Only the first rows, this many.
 Seed = Annotated[int, typer.Option(help="Of every random choice.", min=0)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")]
 
+ModelName = Annotated[str | None, typer.Option(help="Who judges: short name, folder or hub repository.")]
+JudgeOptions = Annotated[
+    list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
+]
+Think = Annotated[int, typer.Option(help="Tokens a model that thinks first may think for.", min=0)]
+Encoding = Annotated[str | None, typer.Option(help="Of a CSV file that is not UTF-8, e.g. gb18030.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away verdicts of an earlier run.")]
+Level = Annotated[float, typer.Option(help="How often intervals are to hold.", min=0.5, max=0.999)]
+Folder = Annotated[Path, typer.Option("-o", "--output", help="The folder for what is found.")]
+
 DataFile = Annotated[Path, typer.Option(help="The data set: .jsonl, .json, .csv, .parquet or .xlsx.")]
 TaskName = Annotated[str | None, typer.Option(help="What its rows mean: dialogsum, mbpp, mmlu.")]
 TaskFile = Annotated[Path | None, typer.Option(help="Or a task of your own, as a TOML file.")]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from judges.bench import Audience, Tally
 from judges.errors import MagistrateError
@@ -54,6 +55,15 @@ def pairs(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
             raise MagistrateError(f"`{flag} {name.strip()}=...` is given twice")
         found[name.strip()] = value.strip()
     return found
+
+
+def figures_table(first: str, *headings: str) -> Table:
+    """A table whose first column holds names, and the others figures."""
+    table = Table(header_style="bold")
+    table.add_column(first)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
 
 
 class Watching(Audience):

@@ -28,6 +28,7 @@ WANTED = [
     "peft",
     "psycopg[binary]",
     "rouge-score",
+    "sacrebleu",
     "sqlalchemy",
     "tensorboardX",
     "vl-convert-python",
