@@ -189,7 +189,7 @@ def _rates(
     except MagistrateError as error:
         notes.append(f"no pass rate: {error}")
     try:
-        found[1] = rogan_gladen(*parts, level=options.level)
+        found[1] = rogan_gladen(*parts, level=options.level, seed=options.seed)
     except MagistrateError as error:
         notes.append(f"no Rogan-Gladen rate: {error}")
     return found[0], found[1], notes

@@ -5,8 +5,8 @@ Two ways, and which to use. Simulated at 95% with N = 2,000, rates of 0.5 to 0.9
 * ``stratified``, where the labelled items are a random part. At n = 50 it covers 93% to 97% at rates up to 0.7 and 93% to 99.7%
   above, at n = 300 94% to 95.5%; it is a quarter narrower than the labels alone at a correlation of 0.7 and half as wide at 0.9.
 * ``rogan_gladen``, where labels were picked by what people say, e.g. as many fails as passes. Of a random part it is the
-  prediction-powered mean with a weight of 1 / (sensitivity + specificity - 1), which is more than the best one. It covers 94.5%
-  to 100%, and is wider than the labels alone at a correlation of 0.7 or less.
+  prediction-powered mean with a weight of 1 / (sensitivity + specificity - 1), which is more than the best one. It covers 93%
+  to 98.5%, from n = 100 on and at rates up to 0.7 94% to 96.5%, and is wider than the labels alone at a correlation of 0.7 or less.
 
 Student's interval of the labels alone covers 88% at n = 50 and a rate of 0.9. So Jeffreys' is given for them.
 """
@@ -14,6 +14,7 @@ Student's interval of the labels alone covers 88% at n = 50 and a rate of 0.9. S
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,19 +58,22 @@ class CorrectedRate:
     others: int
 
 
-def rogan_gladen(human: ArrayLike, judged: ArrayLike, others: ArrayLike, *, level: float = LEVEL) -> CorrectedRate:
+def rogan_gladen(
+    human: ArrayLike, judged: ArrayLike, others: ArrayLike, *, level: float = LEVEL, rounds: int = ROUNDS, seed: int = 0
+) -> CorrectedRate:
     """A pass rate corrected for the judge's sensitivity and specificity: the rate of the items without labels.
 
-    Sources: Rogan and Gladen, "Estimating prevalence from the results of a screening test" (1978); for the interval Lang and
-    Reiczigel, "Confidence limits for prevalence of disease adjusted for estimated sensitivity and specificity" (2014). Where
-    labels are few it covers more than is asked for. A bootstrap over the labelled and the others covers 89% to 96%, so it is not
-    used.
+    Source: Rogan and Gladen, "Estimating prevalence from the results of a screening test" (1978). The interval is that of draws
+    of sensitivity, specificity and the judge's rate from their posteriors with Jeffreys' prior. Lang and Reiczigel's (2014)
+    covers 95% to 99.5% in the same simulations, a bootstrap over the labelled and the others 89% to 96%.
 
     Args:
         human: ``(n,)`` 0 or 1.
         judged: ``(n,)`` 0 or 1, of the same items.
         others: ``(N,)`` 0 or 1, the judge's of the items without labels.
         level: How often the interval is to hold the true rate.
+        rounds: Draws.
+        seed: Of the draws.
 
     Raises:
         MagistrateError: As ``corrected.checked``, a value is neither 0 nor 1, people passed all or none of the labelled, or the
@@ -89,11 +93,15 @@ def rogan_gladen(human: ArrayLike, judged: ArrayLike, others: ArrayLike, *, leve
             f"the judge is no better than chance on the labels (sensitivity {sensitivity:.2f}, specificity {specificity:.2f}); "
             "its rate cannot be corrected"
         )
-    quantile = float(stats.norm.ppf((1 + level) / 2))
-    estimate = (float(more.mean()) + specificity - 1) / (sensitivity + specificity - 1)
-    low, high = _lang_reiczigel(float(more.sum()), len(more), found, (passes, fails), quantile)
-    estimate = min(1.0, max(0.0, estimate))
-    return _rate(estimate, (min(low, estimate), max(high, estimate)), labels, scores, more, level)
+    estimate = min(1.0, max(0.0, (float(more.mean()) + specificity - 1) / (sensitivity + specificity - 1)))
+    counts = [(right, count - right) for right, count in zip(found, (passes, fails), strict=True)]
+    marked = float(more.sum())
+    sensitive, specific, share = _drawn([*counts, (marked, len(more) - marked)], rounds, seed)
+    better = sensitive + specific - 1
+    # A judge that is no better than chance says nothing of the rate: every second such draw stands at either end.
+    nothing = np.arange(rounds) % 2
+    drawn = np.where(better > 0, (share + specific - 1) / np.where(better > 0, better, 1), nothing).clip(0, 1)
+    return _rate(estimate, _ends(drawn, estimate, level), labels, scores, more, level)
 
 
 def stratified(
@@ -110,8 +118,8 @@ def stratified(
         judged: Likewise.
         others: Likewise.
         level: Likewise.
-        rounds: Draws.
-        seed: Of the draws.
+        rounds: Likewise.
+        seed: Likewise.
 
     Raises:
         MagistrateError: As ``corrected.checked``, a value is neither 0 nor 1, or the judge passed all labelled items, or none.
@@ -122,35 +130,26 @@ def stratified(
         raise MagistrateError(
             f"the judge {'passed' if passes else 'failed'} all {len(scores)} labelled items; its other verdict may mean anything"
         )
-    if rounds < 1:
-        raise MagistrateError(f"an interval of {rounds} draws is none; give 1 or more")
     marked = float(scores.sum() + more.sum())
     counts = ((marked, size - marked), *((float(part @ labels), float(part @ (1 - labels))) for part in (scores, 1 - scores)))
     share, passed, failed = (one / (one + other) for one, other in counts)
-    chance = np.random.default_rng(seed)
-    drawn = [chance.beta(one + 0.5, other + 0.5, rounds) for one, other in counts]
+    drawn = _drawn(counts, rounds, seed)
     estimate = share * passed + (1 - share) * failed
-    low, high = np.quantile(drawn[0] * drawn[1] + (1 - drawn[0]) * drawn[2], ((1 - level) / 2, (1 + level) / 2))
-    ends = (min(float(low), estimate), max(float(high), estimate))
+    ends = _ends(drawn[0] * drawn[1] + (1 - drawn[0]) * drawn[2], estimate, level)
     return _rate(estimate, ends, labels, scores, more, level)
 
 
-def _lang_reiczigel(
-    marked: float, size: int, found: list[float], classes: tuple[float, float], quantile: float
-) -> tuple[float, float]:
-    """The interval, within [0, 1]; all of it where what is added to small counts leaves the judge no better than chance."""
-    total = size + quantile**2
-    rate = (marked + quantile**2 / 2) / total
-    sensitivity, specificity = ((right + 1) / (count + 2) for right, count in zip(found, classes, strict=True))
-    better = sensitivity + specificity - 1
-    if better <= 0:
-        return 0.0, 1.0
-    spread = [one * (1 - one) / (count + 2) for one, count in zip((sensitivity, specificity), classes, strict=True)]
-    middle = (rate + specificity - 1) / better
-    variance = rate * (1 - rate) / total + middle**2 * spread[0] + (1 - middle) ** 2 * spread[1]
-    middle += 2 * quantile**2 * (middle * spread[0] - (1 - middle) * spread[1])
-    half = quantile * math.sqrt(variance) / better
-    return min(1.0, max(0.0, middle - half)), min(1.0, max(0.0, middle + half))
+def _drawn(counts: Sequence[tuple[float, float]], rounds: int, seed: int) -> list[Floats]:
+    """``rounds`` draws of each share from its posterior with Jeffreys' prior, given how many are of it and how many are not."""
+    if rounds < 1:
+        raise MagistrateError(f"an interval of {rounds} draws is none; give 1 or more")
+    chance = np.random.default_rng(seed)
+    return [chance.beta(one + 0.5, other + 0.5, rounds) for one, other in counts]
+
+
+def _ends(draws: Floats, estimate: float, level: float) -> tuple[float, float]:
+    low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2))
+    return min(float(low), estimate), max(float(high), estimate)
 
 
 def _rate(
