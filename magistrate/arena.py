@@ -18,7 +18,7 @@ from judges.bench import OwnBench
 from judges.engines import ENGINES
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
-from magistrate.flags import BaseUrl, Debug, Dtype, EngineName, Limit, Seed, Window
+from magistrate.flags import BaseUrl, Debug, Dtype, Encoding, EngineName, Folder, Limit, Seed, Window
 from magistrate.studies import open_judge_engine
 from magistrate.terminal import clear_errors, pairs
 
@@ -50,8 +50,6 @@ AnswerColumns = Annotated[
     typer.Option("--answer-column", help="A column of the questions' file with a model's answers, or `*` for all such columns."),
 ]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Where a field of a question stands: `field=column`.")]
-Encoding = Annotated[str | None, typer.Option(help="Of CSV files that are not UTF-8, e.g. gb18030.")]
-Output = Annotated[Path, typer.Option("-o", "--output", help="The folder for what is found.")]
 Baseline = Annotated[str | None, typer.Option(help="The model that win rates are told against.")]
 Anchor = Annotated[
     str | None, typer.Option(help="The model whose rating is given: NAME or NAME=RATING. By default the mean is 1000.")
@@ -70,7 +68,7 @@ def run(
     questions: Questions,
     answers: AnswerFiles = None,
     answer_column: AnswerColumns = None,
-    output: Output = Path("arena"),
+    output: Folder = Path("arena"),
     model: Annotated[str | None, typer.Option(help="Who judges: short name, folder or hub repository.")] = None,
     server: Annotated[str | None, typer.Option(metavar="URL", help="Have a running `magistrate serve` judge.")] = None,
     engine: EngineName = ENGINES[0],
@@ -134,7 +132,7 @@ def report(
     verdicts: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Verdicts of any making: battles, reviews, judgments.")
     ],
-    output: Output = Path("arena"),
+    output: Folder = Path("arena"),
     questions: Annotated[Path | None, typer.Option(help="What was asked, for capabilities and languages.")] = None,
     answers: AnswerFiles = None,
     answer_column: AnswerColumns = None,

@@ -23,7 +23,7 @@ from magistrate.arena import arena
 from magistrate.augmenting import augment, improve
 from magistrate.estimating import estimate
 from magistrate.finetuning import finetune
-from magistrate.flags import BaseUrl, Debug, Dtype, Window
+from magistrate.flags import BaseUrl, Debug, Dtype, JudgeOptions, Window
 from magistrate.meta import meta
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import clear_errors, pairs
@@ -66,9 +66,7 @@ def score(
     ] = None,
     engine: Annotated[str | None, typer.Option(help=f"What runs the model: {', '.join(ENGINES)}. The first by default.")] = None,
     base_url: BaseUrl = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
-    ] = None,
+    option: JudgeOptions = None,
     column: Annotated[
         list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
     ] = None,

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from judges.errors import MagistrateError
-from magistrate.flags import Debug, Seed
+from magistrate.flags import Debug, Encoding, Level, Seed
 from magistrate.terminal import clear_errors, figures_table, pairs
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def estimate(
     ] = None,
     pass_at: Annotated[float | None, typer.Option(help="Also the pass rate: the least score that is a pass.")] = None,
     expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
-    level: Annotated[float, typer.Option(help="How often intervals are to hold.", min=0.5, max=0.999)] = 0.95,
+    level: Level = 0.95,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A .json file for the figures.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of a CSV file that is not UTF-8, e.g. gb18030.")] = None,
+    encoding: Encoding = None,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -66,7 +66,9 @@ def _tell(console: Console, found: Estimates, level: float) -> None:
     console.print(means)
     rates = [one for one in found.metrics if one.rate is not None or one.rogan_gladen is not None]
     if rates:
-        table = figures_table("pass rate", "judge alone", "people alone", "corrected", "Rogan-Gladen", "sensitivity", "specificity")
+        table = figures_table(
+            "pass rate", "judge alone", "people alone", "corrected", "Rogan-Gladen", "sensitivity", "specificity"
+        )
         for one in rates:
             table.add_row(*_rate_row(one))
         console.print(table)

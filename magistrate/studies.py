@@ -14,7 +14,20 @@ from judges import catalog
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine, and_close
 from judges.errors import MagistrateError
-from magistrate.flags import BaseUrl, DataFile, Debug, Dtype, EngineName, Limit, Seed, TaskFile, TaskName, Window
+from magistrate.flags import (
+    BaseUrl,
+    DataFile,
+    Debug,
+    Dtype,
+    EngineName,
+    Folder,
+    Limit,
+    ModelName,
+    Seed,
+    TaskFile,
+    TaskName,
+    Window,
+)
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
@@ -36,8 +49,8 @@ def run(
     predictions: Annotated[
         list[str] | None, typer.Option(help="What a model answered: FILE, or NAME=FILE. Once for each model.")
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for what is found.")] = Path("report"),
-    model: Annotated[str | None, typer.Option(help="Who judges: short name, folder or hub repository.")] = None,
+    output: Folder = Path("report"),
+    model: ModelName = None,
     engine: EngineName = ENGINES[0],
     base_url: BaseUrl = None,
     dtype: Dtype = None,
