@@ -6,7 +6,8 @@ Two ways, and which to use. Simulated at 95% with N = 2,000, rates of 0.5 to 0.9
   above, at n = 300 94% to 95.5%; it is a quarter narrower than the labels alone at a correlation of 0.7 and half as wide at 0.9.
 * ``rogan_gladen``, where labels were picked by what people say, e.g. as many fails as passes. Of a random part it is the
   prediction-powered mean with a weight of 1 / (sensitivity + specificity - 1), which is more than the best one. It covers 93%
-  to 98.5%, from n = 100 on and at rates up to 0.7 94% to 96.5%, and is wider than the labels alone at a correlation of 0.7 or less.
+  to 98.5%, from n = 100 on and at rates up to 0.7 94% to 96.5%, and is wider than the labels alone at a correlation of 0.7 or
+  less.
 
 Student's interval of the labels alone covers 88% at n = 50 and a rate of 0.9. So Jeffreys' is given for them.
 """

@@ -3,6 +3,10 @@
 Values of one item, a question asked several times or judged by several judges, go together; they are no news of other items. So
 the standard error is that of clusters (Liang and Zeger, 1986, with the correction G / (G - 1)), the interval goes by Student's t
 with G - 1 degrees of freedom, and the test turns the sign of whole items (the sign-flip permutation test, Fisher, 1935).
+
+Scores are mostly whole numbers, whose sums are often the same. Sums as far from 0 as the one at hand count one half: the mid-p
+value (Lancaster, 1961; for 0 and 1 Fagerland, Lydersen and Laake, 2013). If all of them counted in full, the test would find a
+difference between systems that are alike 2% to 4% of the time at 5%; so it is 4% to 5.5%, and of five or six items 6%.
 """
 
 from __future__ import annotations
@@ -133,23 +137,30 @@ def _quantiles(level: float, power: float) -> float:
 def _sign_flips(sums: NDArray[Any], seed: int) -> float:
     """Two-sided p of the sum, over ways of turning items' signs.
 
-    All of them, or draws with the one at hand added, or of many items the normal distribution with the same variance.
+    All of them, or draws, or of many items the normal distribution with the same variance.
     """
     sums = sums[sums != 0]
     observed = abs(float(sums.sum()))
-    bar = observed - 1e-9 * max(1.0, float(np.abs(sums).sum()))
+    close = 1e-9 * max(1.0, float(np.abs(sums).sum()))
     size = len(sums)
-    if not size:
+    if not size or observed <= close:
         return 1.0
     if size <= EXACT:
         ways = np.arange(1 << size)[:, None] >> np.arange(size) & 1
-        return float((np.abs((1 - 2 * ways) @ sums) >= bar).mean())
+        farther, same = _counts(np.abs((1 - 2 * ways) @ sums) - observed, close)
+        return (farther + same / 2) / len(ways)
     if size >= MANY:
         return float(2 * stats.norm.sf(observed / np.sqrt((sums**2).sum())))
     chance = np.random.default_rng(seed)
-    reached = 0
+    farther = same = 0
     step = max(1, BLOCK // size)
     for begin in range(0, FLIPS, step):
         signs = chance.integers(2, size=(min(step, FLIPS - begin), size), dtype=np.int8)
-        reached += int((np.abs(sums.sum() - 2 * (signs @ sums)) >= bar).sum())
-    return (reached + 1) / (FLIPS + 1)
+        counts = _counts(np.abs(sums.sum() - 2 * (signs @ sums)) - observed, close)
+        farther, same = farther + counts[0], same + counts[1]
+    return (farther + (same + 1) / 2) / (FLIPS + 1)  # the one at hand is a draw too
+
+
+def _counts(excess: NDArray[Any], close: float) -> tuple[int, int]:
+    """How many are above 0, and how many are 0 but for rounding."""
+    return int((excess > close).sum()), int((np.abs(excess) <= close).sum())

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -40,13 +41,14 @@ def test_clusters_widen_the_interval_as_statsmodels_has_it() -> None:
 def test_the_test_goes_through_all_ways_of_turning_signs() -> None:
     values = np.array([0.5, 0.2, -0.1, 0.9, 0.4, 0.3])
     sums = [float(np.dot(signs, values)) for signs in itertools.product((1, -1), repeat=6)]
-    wanted = np.mean([abs(one) >= abs(values.sum()) - 1e-12 for one in sums])
+    same = sum(abs(abs(one) - abs(values.sum())) < 1e-12 for one in sums)
+    wanted = np.mean([abs(one) >= abs(values.sum()) - 1e-12 for one in sums]) - same / 2 / len(sums)
     assert paired(values).p == pytest.approx(wanted)
     assert paired(1 - values, null=1.0).p == pytest.approx(wanted)
     doubled = paired(np.repeat(values, 2), np.repeat(np.arange(6), 2))
     assert doubled.p == pytest.approx(wanted), "the same items twice are no news"
     reference = stats.permutation_test((values,), lambda one, axis: one.mean(axis=axis), permutation_type="samples")
-    assert paired(values).p == pytest.approx(reference.pvalue)
+    assert paired(values).p == pytest.approx(reference.pvalue - same / 2 / len(sums))
 
 
 def test_drawn_signs_come_close_to_all_of_them() -> None:
@@ -55,6 +57,16 @@ def test_drawn_signs_come_close_to_all_of_them() -> None:
     assert paired(values, seed=1).p == paired(values, seed=1).p
     many = np.random.default_rng(5).exponential(1.0, 3000) - 0.97
     assert paired(many).p == pytest.approx(stats.ttest_1samp(many, 0.0).pvalue, abs=0.01)
+
+
+def test_sums_as_far_out_as_the_one_at_hand_count_one_half() -> None:
+    """McNemar's mid-p of 14 against 6 changes, by scipy: the two-sided exact p less the chance of 14 itself."""
+    for more, fewer, off in ((14, 6, 0.006), (9, 3, 1e-12)):
+        values = np.array([1.0] * more + [-1.0] * fewer + [0.0] * 30)
+        size = more + fewer
+        wanted = stats.binomtest(more, size).pvalue - stats.binom.pmf(more, size, 0.5)
+        assert paired(values).p == pytest.approx(wanted, abs=off)
+    assert paired(np.array([1.0, -1.0] * 10)).p == 1
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
@@ -71,6 +83,52 @@ def test_the_test_holds_its_level_and_the_interval_its_coverage(repeats: int) ->
     # 5% of 600, give or take three standard errors.
     assert 14 <= alarms <= 46
     assert 554 <= covered <= 586
+
+
+def alike(kind: str, chance: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Differences of two systems that are alike, and of which item each is."""
+    size = 50
+    if kind == "clustered":
+        of = np.repeat(np.arange(size), chance.integers(1, 5, size))
+        shift = chance.normal(size=size)[of]
+        first, second = (np.clip(np.rint(3 + shift * sign + chance.normal(size=len(of))), 1, 5) for sign in (0.5, -0.5))
+        return first - second, of
+    quality = chance.normal(size=size)
+    first, second = (np.clip(np.rint(3 + quality + chance.normal(size=size)), 1, 5) for _ in range(2))
+    if kind == "expected":
+        first, second = (quality + chance.normal(size=size) for _ in range(2))
+    if kind == "tied":  # of 0 and 1, and three quarters of them the same
+        first, second = (first >= 4).astype(float), (second >= 4).astype(float)
+    return first - second, np.arange(size)
+
+
+def alarms(kind: str, studies: int) -> tuple[float, float]:
+    """How often the test and the interval find a difference where there is none, at 5%."""
+    chance = np.random.default_rng(9)
+    by_test = by_interval = 0
+    for study in range(studies):
+        found = paired(*alike(kind, chance), seed=study)
+        by_test += found.p <= 0.05
+        by_interval += not found.low <= 0 <= found.high
+    return by_test / studies, by_interval / studies
+
+
+KINDS = ["expected", "ordinal", "tied", "clustered"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_systems_that_are_alike_are_seldom_told_apart(kind: str) -> None:
+    """5%, give or take three standard errors with 300 studies."""
+    assert all(0.012 <= share <= 0.088 for share in alarms(kind, 300))
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", KINDS)
+def test_systems_that_are_alike_are_told_apart_as_often_as_promised(kind: str) -> None:
+    by_test, by_interval = alarms(kind, 2000)
+    print(f"{kind}: test {by_test:.1%}, interval {by_interval:.1%}")
+    assert 0.035 <= by_test <= 0.06
+    assert 0.04 <= by_interval <= 0.06
 
 
 def test_nothing_and_one_item_are_told_as_such() -> None:
