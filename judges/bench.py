@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from judges.engines.engine import Engine
 from judges.judge import Judge
@@ -33,6 +33,15 @@ class Bench(Protocol):
         ...
 
 
+class _Decoding(TypedDict):
+    """How answers are written."""
+
+    expected: bool
+    think: int
+    temperature: float
+    seed: int
+
+
 class OwnBench:
     """A judge on an engine of ours.
 
@@ -41,23 +50,33 @@ class OwnBench:
         engine: The engine to ask it of.
         expected: Whether to work out expected scores.
         think: Tokens a model may think for before it answers.
+        temperature: Of the sampling; 0 takes the likeliest token each time.
+        seed: Of the sampling.
     """
 
-    def __init__(self, judge: Judge, engine: Engine, *, expected: bool = False, think: int = 0) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        engine: Engine,
+        *,
+        expected: bool = False,
+        think: int = 0,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> None:
         self.judge = judge
         self._engine = engine
-        self._expected = expected
-        self._think = think
+        self._decoding: _Decoding = {"expected": expected, "think": think, "temperature": temperature, "seed": seed}
 
     async def fingerprint(self) -> Fingerprint:
         await self._engine.identify()
-        return Fingerprint.of(self.judge, self._engine.identity, expected=self._expected, think=self._think)
+        return Fingerprint.of(self.judge, self._engine.identity, **self._decoding)
 
     async def start(self) -> None:
         await self._engine.start()
 
     def run(self, questions: Iterable[Question]) -> AsyncGenerator[Verdict, None]:
-        return Runner(self.judge, self._engine, expected=self._expected, think=self._think).run(questions)
+        return Runner(self.judge, self._engine, **self._decoding).run(questions)
 
 
 @dataclass(slots=True)

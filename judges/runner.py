@@ -21,6 +21,7 @@ from judges.errors import (
     CannotContinueError,
     ContextOverflowError,
     EngineError,
+    MagistrateError,
     RequestError,
     SampleError,
     ServerOverflowError,
@@ -111,18 +112,35 @@ class Runner:
         expected: Whether to work out expected scores beside the greedy ones.
         think: Tokens that a model which thinks first may think for; 0 for a model that does not. It thinks freely, up to
             ``</think>``, and answers under the constraint.
+        temperature: Of the sampling; 0 takes the likeliest token each time, as verdicts to go by are made.
+        seed: Of the sampling. Each request has a seed of its own that follows from this one, from its sample and its place, so
+            no sample's luck is another's.
 
     Raises:
         EngineError: The engine cannot go on behind a thought.
+        MagistrateError: Expected scores of sampled answers are asked for.
     """
 
-    def __init__(self, judge: Judge, engine: Engine, *, expected: bool = False, think: int = 0) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        engine: Engine,
+        *,
+        expected: bool = False,
+        think: int = 0,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> None:
         if think and not engine.goes_on:
             raise EngineError("this server takes no regular expression, so no answer can be constrained behind a thought")
+        if temperature and expected:
+            raise MagistrateError("expected scores go with greedy answers; leave out the temperature, or the expected scores")
         self.judge = judge
         self.engine = engine
         self.think = think
-        self.basis = Fingerprint.of(judge, engine.identity, expected=expected, think=think)
+        self.temperature = temperature
+        self.seed = seed
+        self.basis = Fingerprint.of(judge, engine.identity, expected=expected, think=think, temperature=temperature, seed=seed)
         self.fingerprint = self.basis.digest
         self._scores = judge.numeric_scores
         self._label = judge.label if expected else None
@@ -152,7 +170,7 @@ class Runner:
         """
         if question.inquiry is None:
             return self.unscored(question, question.problem or "the row holds no sample")
-        asked = _Asked()
+        asked = _Asked(question.key)
         try:
             answers = [answer for prompt in question.inquiry.prompts for answer in await self._ask_in_parts(prompt, asked)]
         except ContextOverflowError as error:
@@ -274,9 +292,16 @@ class Runner:
             return await self._generate(replace(request, max_tokens=room), asked)
 
     async def _generate(self, request: Request, asked: _Asked) -> Generation:
+        if self.temperature:
+            request = replace(request, temperature=self.temperature, seed=self._seed_of(asked))
+        asked.requests += 1
         generation = await self.engine.generate(request)
         asked.usage += generation.usage
         return generation
+
+    def _seed_of(self, asked: _Asked) -> int:
+        ground = json.dumps([self.seed, asked.key, asked.requests])
+        return int.from_bytes(hashlib.sha256(ground.encode()).digest()[:4]) >> 1
 
     def unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
         """The verdict on a sample that could not be scored."""
@@ -288,6 +313,8 @@ class Runner:
 class _Asked:
     """What one question took, whatever came of it."""
 
+    key: str
+    requests: int = 0
     usage: Usage = field(default_factory=Usage)
     recovered: bool = False
 

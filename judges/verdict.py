@@ -29,7 +29,16 @@ class Fingerprint:
     adapter: str | None = None
 
     @classmethod
-    def of(cls, judge: Judge, identity: EngineIdentity, *, expected: bool, think: int = 0) -> Fingerprint:
+    def of(
+        cls,
+        judge: Judge,
+        identity: EngineIdentity,
+        *,
+        expected: bool,
+        think: int = 0,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> Fingerprint:
         """The fingerprint of a judge on an engine.
 
         Args:
@@ -37,8 +46,11 @@ class Fingerprint:
             identity: What answers.
             expected: Whether expected scores are asked for.
             think: Tokens to think for before the answer.
+            temperature: Of the sampling; 0 takes the likeliest token each time.
+            seed: Of the sampling; without a temperature it decides nothing.
         """
-        return cls(judge.name, judge.version, identity, {"temperature": 0, "expected": expected, "think": think})
+        sampled = {"temperature": temperature, "seed": seed} if temperature else {"temperature": 0}
+        return cls(judge.name, judge.version, identity, {**sampled, "expected": expected, "think": think})
 
     def fields(self) -> dict[str, Any]:
         """The fingerprint in full, as written beside a verdict file."""

@@ -18,7 +18,7 @@ CONSTRAINTS = ("outlines", "xgrammar", "guidance")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model. Decoding is greedy, unless a temperature is given: judges give none.
+    """One question to a model. Decoding is greedy, unless a temperature is given: judges give none but to be studied.
 
     Attributes:
         messages: The conversation so far.

@@ -47,10 +47,12 @@ class VLLMEngine(LocalEngine):
         from vllm.v1.engine.llm_engine import LLMEngine
 
         from judges.engines.vllm_patterns import keep_patterns, make_searchable
+        from judges.engines.vllm_seeds import rewind_on_cpu
 
         self.chat = ChatTokenizer.load(self.hosted.folder)
         if on_cpu:
             make_searchable()
+            rewind_on_cpu()
         if self.hosted.constraint == "outlines":
             keep_patterns()
         try:

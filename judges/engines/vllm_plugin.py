@@ -26,9 +26,11 @@ def register() -> None:
         return
     from judges.engines.quantized import hush
     from judges.engines.vllm_patterns import keep_patterns, make_searchable
+    from judges.engines.vllm_seeds import rewind_on_cpu
 
     hush()
     make_searchable()
+    rewind_on_cpu()
     keep_patterns()
     if last_words := os.environ.get(LAST_WORDS_VARIABLE):
         logging.getLogger("vllm").addHandler(_LastWords(Path(last_words)))

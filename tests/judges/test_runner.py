@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import ContextOverflowError, EngineError, RequestError
+from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError
 from judges.form import Form
 from judges.judge import Inquiry, Judge, Message, NumericScore, Prompt, Reading, Sample
 from judges.llm_eval import LLMEval
@@ -334,3 +334,23 @@ def test_the_key_covers_what_the_judge_is_shown_and_nothing_else() -> None:
 
     assert key() == key(human_score=3), "a column that the judge does not read may change"
     assert len({key(), key(context="c"), key(response="c"), key(reference="c"), key("2")}) == 5
+
+
+def test_each_request_is_sampled_with_a_seed_of_its_own_that_comes_again() -> None:
+    engines = [ScriptedEngine(Generation('{"why": "cut', False, Usage(1, 0, 1))) for _ in range(3)]
+    for engine, seed in zip(engines, (1, 1, 2), strict=True):
+        run(engine, ["a", "b"], temperature=0.7, seed=seed)
+    asked = [{(one.messages[0].content, one.answer_start, one.seed) for one in engine.requests} for engine in engines]
+    assert all(request.temperature == 0.7 for engine in engines for request in engine.requests)
+    assert [len(one) for one in asked] == [3, 3, 3], "two samples, and one answer that was gone on with"
+    assert len({seed for _, _, seed in asked[0]}) == 3
+    assert asked[0] == asked[1]
+    assert not {seed for _, _, seed in asked[0]} & {seed for _, _, seed in asked[2]}
+
+
+def test_greedy_requests_have_no_seed_and_expected_scores_are_not_sampled() -> None:
+    engine = ScriptedEngine()
+    run(engine, ["a"], seed=7)
+    assert [(one.temperature, one.seed) for one in engine.requests] == [(0.0, None)]
+    with pytest.raises(MagistrateError, match="expected scores go with greedy answers"):
+        run(engine, ["a"], temperature=0.7, expected=True)

@@ -216,3 +216,11 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, place: str) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(MagistrateError, match=r"is a folder|cannot be written"), VerdictFile(tmp_path / place, PRINT):
         pass
+
+
+def test_a_fingerprint_tells_sampling_and_greedy_ones_are_what_they_were() -> None:
+    identity = EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines")
+    assert PRINT.decoding == {"temperature": 0, "expected": False, "think": 0}
+    assert Fingerprint.of(LLMEval(), identity, expected=False, temperature=0.0, seed=9).digest == PRINT.digest
+    sampled = {Fingerprint.of(LLMEval(), identity, expected=False, temperature=0.7, seed=seed).digest for seed in (0, 1)}
+    assert len(sampled | {PRINT.digest}) == 3

@@ -227,3 +227,16 @@ def test_every_constraint_backend_obeys_one_spelling(loop: asyncio.Runner, const
         assert answers == [generation.text for generation in ask(loop, vllm_engine, *requests)]
     finally:
         loop.run(other.close())
+
+
+def test_sampled_verdicts_follow_their_seed_and_keep_to_the_form(loop: asyncio.Runner, engine: Engine) -> None:
+    judge, samples = LLMEval(), fifty()[:5]
+    greedy = judge_all(loop, engine, samples, judge)
+    runs = {seed: judge_all(loop, engine, samples, judge, temperature=2.0, seed=seed) for seed in (1, 2)}
+    scores = {seed: [verdict.scores for verdict in verdicts] for seed, verdicts in runs.items()}
+    assert all(verdict.status == "scored" for verdicts in runs.values() for verdict in verdicts)
+    assert scores[1] != scores[2]
+    assert scores[1] != [verdict.scores for verdict in greedy]
+    again = judge_all(loop, engine, samples, judge, temperature=2.0, seed=1)
+    assert [verdict.scores for verdict in again] == scores[1]
+    assert len({runs[1][0].fingerprint, runs[2][0].fingerprint, greedy[0].fingerprint}) == 3

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+
+from judges.engines.engine import Engine, Request
 from judges.engines.vllm_patterns import make_searchable
+from judges.judge import Message
+from tests.judges.engines.test_conformance import ask
 
 
 def test_numba_may_be_loaded_before_vllm() -> None:
@@ -11,3 +16,13 @@ def test_numba_may_be_loaded_before_vllm() -> None:
     make_searchable()
     assert not hasattr(ffi.lib, "__dict__")
     assert llvmlite.binding.get_process_triple()
+
+
+def test_prompts_that_no_step_has_room_for_are_sampled_with_their_seed(loop: asyncio.Runner, vllm_engine: Engine) -> None:
+    """vLLM takes such a prompt in parts, and takes back what it draws meanwhile; a CPU's generator has no way back of its own."""
+    texts = [f"{number} " + " ".join(str(number * other) for other in range(300)) for number in range(1, 13)]
+    requests = [Request((Message("user", text),), 12, r"[a-z]{8}", temperature=2.0, seed=seed) for seed, text in enumerate(texts)]
+    together = [answer.text for answer in ask(loop, vllm_engine, *requests)]
+    alone = [ask(loop, vllm_engine, request)[0].text for request in requests]
+    assert len(set(together)) > 1
+    assert together == alone
