@@ -55,7 +55,7 @@ def _head(report: Report) -> Iterator[str]:
         ends = interval(found["low"], found["high"], places)
         rows.append((model["name"], number(found["value"], places), ends, f"{found['instances']:,}"))
     if rows:
-        yield table(("Model", report["metric"]["title"], f"{LEVEL:.0%} interval", "Instances"), rows, 1)
+        yield markdown_table(("Model", report["metric"]["title"], f"{LEVEL:.0%} interval", "Instances"), rows, 1)
     if missing := findings.faults(report):
         yield "Not everything is in these figures:"
         yield "\n".join(f"- {escaped(fault)}" for fault in missing)
@@ -122,13 +122,13 @@ def _calibration(table: Table, pictures: Collection[str]) -> Iterator[str]:
 def _pictured(table: Table, rows: Sequence[TableRow], picture: str, pictures: Collection[str], words: str) -> Iterator[str]:
     if picture in pictures:
         yield f"![{words}]({picture})"
-    yield table(table.headings, [row.cells for row in rows], table.texts)
+    yield markdown_table(table.headings, [row.cells for row in rows], table.texts)
 
 
 def _faithfulness(report: Report) -> Iterator[str]:
     if rows := findings.faithfulness_rows(report):
         yield "## Faithfulness to people's labels"
-        yield table(("Domains assigned", "Total variation (lower is better)", "Accuracy"), rows, 1)
+        yield markdown_table(("Domains assigned", "Total variation (lower is better)", "Accuracy"), rows, 1)
 
 
 def _making(report: Report) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _making(report: Report) -> Iterator[str]:
     if made.seconds:
         yield "Times: " + ", ".join(f"{escaped(name)} {value}" for name, value in made.seconds) + "."
     if made.stages:
-        yield table(
+        yield markdown_table(
             ("Stage", "Fingerprint", "Asked this time", "Kept from before"), [(a, d, b, c) for a, b, c, d in made.stages], 2
         )
     for one in made.discoveries:
@@ -155,7 +155,7 @@ def _discovery(kind: Kind, summary: Sequence[str], dropped: Sequence[tuple[str, 
         yield f"Not kept: {names}{f', and {left_out} more' if left_out else ''}."
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
     """A table whose columns hold figures from the given one on."""
     rules = ["---" if place < texts else "---:" for place in range(len(headings))]
     lines = [[escaped(heading) for heading in headings], rules, *([escaped(cell) for cell in row] for row in rows)]

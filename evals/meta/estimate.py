@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evals.meta.estimate_files import Labels, finite, read_labels, read_verdicts
+from evals.meta.labels import Labels, read_labels
+from evals.meta.verdicts import metrics_of, read_verdicts, score_of
 from evals.statistics.corrected import LEVEL, Corrected, prediction_powered
 from evals.statistics.corrected_rates import CorrectedRate, rogan_gladen, stratified
 from judges.errors import MagistrateError
@@ -115,7 +116,7 @@ def estimate(verdicts: Path, human: Path, options: Options | None = None) -> Est
     """
     options = options or Options()
     found = read_verdicts(verdicts)
-    labels = read_labels(human, _metrics(found), options.columns, options.encoding)
+    labels = read_labels(human, metrics_of(found), options.columns, options.encoding)
     unmatched = [name for name in labels.ids if name not in found]
     if len(unmatched) == len(labels.ids):
         some = ", ".join(unmatched[:LISTED]) or "none at all"
@@ -148,7 +149,7 @@ def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, opti
     unscored: Counter[str] = Counter()
     unscored_labels = 0
     for name, verdict in verdicts.items():
-        score = _score(verdict, metric, expected=options.expected)
+        score = score_of(verdict, metric, expected=options.expected)
         if isinstance(score, str):
             unscored[score] += 1
             unscored_labels += name in numbers
@@ -210,21 +211,3 @@ def _notes(mean: Corrected, human: Sequence[float]) -> list[str]:
             f"only {counts[fewest]} labels are {values[fewest]:g}, so the mean's intervals are too narrow; go by a pass rate's"
         )
     return notes
-
-
-def _score(verdict: Verdict, metric: str, *, expected: bool) -> float | str:
-    """The judge's number, or why there is none."""
-    if verdict.status == "unscored" or verdict.scores is None:
-        return verdict.reason or "unscored"
-    if expected:
-        expectation = (verdict.expected or {}).get(metric)
-        number = None if expectation is None else finite(expectation.expectation)
-        return "the verdict has no expected score" if number is None else number
-    number = finite(verdict.scores.get(metric))
-    return "the verdict has no number for it" if number is None else number
-
-
-def _metrics(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Metrics of which any verdict has a number, in the order they come in."""
-    scores = ((name, value) for verdict in verdicts.values() for name, value in (verdict.scores or {}).items())
-    return list(dict.fromkeys(name for name, value in scores if finite(value) is not None))

@@ -1,18 +1,15 @@
-"""What an estimate is made from: a file of verdicts, and a file of people's labels."""
+"""A file of people's labels of what a judge has scored."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from evals.meta.cells import is_empty, number_in
 from judges.errors import MagistrateError
 from judges.sources import Row, read_rows
-from judges.verdict import Verdict
-from judges.verdict_file import numbered_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +29,6 @@ class Labels:
     ids: dict[str, None] = field(default_factory=dict)
     empty: Mapping[str, Counter[str]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-
-
-def read_verdicts(path: Path) -> dict[str, Verdict]:
-    """Verdicts by id.
-
-    Raises:
-        MagistrateError: The file cannot be read, a line is no verdict, or an id has several.
-    """
-    found: dict[str, Verdict] = {}
-    for number, verdict in numbered_verdicts(path):
-        if verdict.id in found:
-            raise MagistrateError(
-                f"{path} line {number}: id `{verdict.id}` has two verdicts; give one judge's, of samples with ids of their own"
-            )
-        found[verdict.id] = verdict
-    if not found:
-        raise MagistrateError(f"{path} holds no verdicts; give a file that `magistrate score` wrote")
-    return found
 
 
 def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], encoding: str | None = None) -> Labels:
@@ -87,11 +66,6 @@ def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], 
     return labels
 
 
-def finite(value: object) -> float | None:
-    """A number that can be averaged, or none. A truth value is 0 or 1."""
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
 def _take(row: Row, labels: Labels) -> None:
     sample = row.sample
     if sample is None or sample.get("id") in (None, ""):
@@ -100,23 +74,14 @@ def _take(row: Row, labels: Labels) -> None:
     labels.ids[row.id] = None
     for metric, column in labels.columns.items():
         value = sample.get(column)
-        if value is None or (isinstance(value, str) and not value.strip()):
+        if is_empty(value):
             labels.empty[metric][row.id] += 1
             continue
-        number = _number(value)
+        number = number_in(value)
         if number is None:
             labels.faults.append(f"{row.place}: `{column}` is {value!r:.40}, which is no number")
         else:
             labels.numbers[metric].setdefault(row.id, []).append(number)
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    return finite(value)
 
 
 def _named(names: Sequence[str]) -> str:
