@@ -1,0 +1,123 @@
+"""What a study of a pairwise judge and people says, in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from evals.dashboard.words import NONE, count, counted, interval, number, percent
+from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
+from evals.meta.people.compared import FIRST, SECOND, TIE
+from evals.meta.people.preferences import CHOICES, Judged, Preferences
+from evals.meta.people.rater_choices import Raters
+from evals.statistics.nominal import Nominal, Share
+
+NAMES: Mapping[int | None, str] = {FIRST: "first better", SECOND: "second better", TIE: "tie", None: "no majority"}
+
+
+def page(found: Preferences) -> Page:
+    """The study as a page."""
+    who = "What people prefer" if found.judged is None else f"{found.judged.judge} beside people"
+    return Page(f"{who}: {found.name}", list(_blocks(found)))
+
+
+def _blocks(found: Preferences) -> Iterator[Block]:
+    yield (
+        f"{counted(found.pairs, 'pair')} of {counted(found.questions, 'question')}; people are unanimous on "
+        f"{found.unanimous:,}, and {found.undecided:,} have no majority. Intervals hold the true value {found.level:.4g} of the "
+        f"time; {found.rounds:,} resamples of questions."
+    )
+    if found.judged is not None:
+        yield from _judged(found.judged)
+    yield from _raters(found.raters)
+    told = list(_remarks(found))
+    if told:
+        yield Heading("What to know")
+        yield Remarks(told)
+
+
+def _judged(judged: Judged) -> Iterator[Block]:
+    yield Heading("The judge and people")
+    yield Figures(
+        ("agreement", "pairs", "with majority", "kappa", "with a rater", "kappa"),
+        [
+            (
+                f"{part.name}, no ties" if part.without_ties else part.name,
+                count(part.majority.rows),
+                *(_cell(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
+            )
+            for part in judged.parts
+        ],
+    )
+    if judged.consistent is not None:
+        consistent = judged.consistent
+        ends = "" if consistent.low is None else f" ({_percents(consistent)})"
+        yield f"Both orders agree on {percent(consistent.value)}{ends} of {counted(judged.ordered, 'pair')}."
+    amounts = {(choice, other): amount for choice, other, amount in judged.confusion}
+    others = (*CHOICES, None)
+    yield Figures(
+        ("judge, then the majority", *(NAMES[other] for other in others)),
+        [(NAMES[choice], *(count(amounts[choice, other]) for other in others)) for choice in CHOICES],
+    )
+
+
+def _raters(raters: Raters) -> Iterator[Block]:
+    yield Heading("People among themselves")
+    rows: list[tuple[str, Nominal]] = [(f"{one} and {other}", found) for one, other, found in raters.pairs]
+    if len(rows) > 1:
+        rows.append(("two raters, mean", raters.mean))
+    rows.append(("a rater and the majority of the others", raters.ceiling))
+    rows.append(("the same, no ties", raters.ceiling_without_ties))
+    yield Figures(
+        ("people", "pairs", "agreement", "kappa"),
+        [(name, count(found.rows), _cell(found.agreement), _cell(found.kappa)) for name, found in rows],
+    )
+    why = "" if raters.reason is None else f": {raters.reason}"
+    yield f"Krippendorff's alpha, nominal: {number(raters.alpha)}{why}."
+
+
+def _remarks(found: Preferences) -> Iterator[str]:
+    causes: dict[str, list[str]] = {}
+    if found.judged is not None:
+        yield f"{counted(found.judged.scored, 'pair')} scored"
+        yield from (f"{counted(amount, 'pair')} not scored: {why}" for why, amount in found.judged.unscored.items())
+        named = {choice for choice, _, amount in found.judged.confusion if amount}
+        if len(named) == 1:
+            yield f"the judge names the same on every pair, {NAMES[named.pop()]}, so its kappa is 0 whatever people name"
+        for part in found.judged.parts:
+            name = f"{part.name}, no ties" if part.without_ties else part.name
+            if not part.raters.rows:
+                causes.setdefault("there is no such pair", []).append(name)
+                continue
+            _collect(causes, f"{name}, majority", part.majority, found.rounds)
+            _collect(causes, f"{name}, a rater", part.raters, found.rounds)
+        if found.judged.consistent is not None and found.judged.consistent.reason is not None:
+            causes.setdefault(found.judged.consistent.reason, []).append("both orders agree")
+    for one, other, both in found.raters.pairs:
+        _collect(causes, f"{one} and {other}", both, found.rounds)
+    _collect(causes, "a rater and the majority of the others", found.raters.ceiling, found.rounds)
+    _collect(causes, "the same, no ties", found.raters.ceiling_without_ties, found.rounds)
+    yield from (f"{'; '.join(names)}: {said}" for said, names in causes.items())
+    yield from fault_lines(found.faults)
+
+
+def _collect(causes: dict[str, list[str]], name: str, found: Nominal, rounds: int) -> None:
+    """Add why figures or intervals are missing, and what they do not rest on, under the cause."""
+    agreement, kappa = found.agreement.reason, found.kappa.reason
+    told = [agreement] if agreement == kappa else [agreement and f"agreement: {agreement}", kappa and f"kappa: {kappa}"]
+    if found.kappa.left_out:
+        told.append(f"kappa is undefined in {found.kappa.left_out:,} of {rounds:,} resamples, which are left out")
+    for said in told:
+        if said is not None:
+            causes.setdefault(said, []).append(name)
+
+
+def _cell(one: Share) -> str:
+    if one.value is None:
+        return NONE
+    # What rounds to nothing has no sign.
+    value, low, high = (None if end is None else round(end, 2) + 0.0 for end in (one.value, one.low, one.high))
+    return number(value, 2) if low is None else f"{number(value, 2)} ({interval(low, high, 2)})"
+
+
+def _percents(one: Share) -> str:
+    return f"{percent(one.low)} to {percent(one.high)}"

@@ -1,0 +1,206 @@
+"""How far a judge goes along with people: every metric against every quality, beside what people and simple measures reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.meta.people.baselines import baselines, has_reference
+from evals.meta.people.judge_scores import JudgeScores, judge_names, judge_scores
+from evals.meta.people.rated import Rated, RatedSet
+from evals.meta.people.raters import RaterAgreement, against_the_others, means, rater_agreement, scales_differ
+from evals.meta.people.ratings import numbered
+from evals.statistics.association import Associations, associations
+from evals.statistics.bootstrap import LEVEL, ROUNDS
+from evals.tasks import Fault
+from judges.errors import MagistrateError
+from judges.verdict import Verdict
+
+LEAST = 10
+"""Rated samples of a set, below which nothing is said of it."""
+
+ALL = "all sets"
+RATERS = "a rater and the others"
+
+Kind = Literal["judge", "expected", "raters", "baseline"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to study.
+
+    Attributes:
+        expected: Whether the judge's expected scores count too.
+        embeddings: A model for similarity by token vectors.
+        layer: Of that model.
+        rounds: Of the bootstrap.
+        level: How often an interval is to hold the true value.
+        seed: Of the resamples.
+        called: What the report calls the judge; by default as its verdicts do.
+    """
+
+    expected: bool = False
+    embeddings: str | None = None
+    layer: int | None = None
+    rounds: int = ROUNDS
+    level: float = LEVEL
+    seed: int = 0
+    called: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the tables.
+
+    Attributes:
+        name: Of a metric, of people, or of a baseline.
+        kind: Which of these it is.
+        qualities: Quality to the coefficients.
+    """
+
+    name: str
+    kind: Kind
+    qualities: Mapping[str, Associations]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A data set, or the samples of it that have a reference.
+
+    Attributes:
+        name: What it is called.
+        referenced: Whether it is those with a reference only.
+        samples: How many.
+        items: How many distinct items they are of.
+        lines: The judge's, people's, and baselines'.
+        raters: Quality to how far people agree on it.
+        notes: What a reader should know.
+        faults: What could not be measured.
+    """
+
+    name: str
+    referenced: bool
+    samples: int
+    items: int
+    lines: Sequence[Line]
+    raters: Mapping[str, RaterAgreement]
+    notes: Sequence[str] = field(default_factory=tuple)
+    faults: Sequence[Fault] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """The study.
+
+    Attributes:
+        name: Of the file.
+        judge: Who judged; ``None`` without a judge.
+        groups: The sets, each followed by its samples with a reference; and all of them together, where there are several.
+        qualities: What people rate.
+        unscored: Reason to how many samples the judge gave no scores.
+        notes: What a reader should know.
+        faults: What could not be used.
+        level: Of the intervals.
+        rounds: Of the bootstrap.
+    """
+
+    name: str
+    judge: str | None
+    groups: Sequence[Group]
+    qualities: Sequence[str]
+    unscored: Mapping[str, int]
+    notes: Sequence[str]
+    faults: Sequence[Fault]
+    level: float
+    rounds: int
+
+
+def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, options: Options | None = None) -> People:
+    """Set a judge's verdicts against people's ratings.
+
+    Args:
+        rated: The samples.
+        verdicts: By id; without them only people and baselines are set against people.
+        options: How.
+
+    Raises:
+        MagistrateError: There are fewer than ten rated samples, no verdict belongs to any of them, or none has a number.
+    """
+    options = options or Options()
+    samples = list(rated.samples)
+    if len(samples) < LEAST:
+        raise MagistrateError(f"{rated.name} has {len(samples)} rated samples; at least {LEAST} are needed")
+    scores = JudgeScores({}, {}, {}, [])
+    if verdicts is not None:
+        scores = _scores(samples, verdicts, options)
+    notes = [f"`{metric}` gives labels and no numbers, and stands in no table" for metric in scores.labels]
+    names = list(dict.fromkeys(one.set for one in samples))
+    wholes = [(name, [place for place, one in enumerate(samples) if one.set == name]) for name in names]
+    if len(wholes) > 1:
+        wholes.append((ALL, list(range(len(samples)))))
+    groups = []
+    for name, places in wholes:
+        if len(places) < LEAST:
+            notes.append(f"{name} has {len(places)} rated samples and no tables; at least {LEAST} are needed")
+            continue
+        groups.append(_group(name, samples, places, rated.qualities, scores, options))
+        referenced = [place for place in places if has_reference(samples[place])]
+        if len(referenced) >= LEAST:
+            groups.append(_group(name, samples, referenced, rated.qualities, scores, options, referenced=True))
+        elif referenced:
+            notes.append(f"{name} has {len(referenced)} samples with a reference, too few to measure baselines on")
+    faults = [*rated.faults, *scores.faults]
+    judge = None if verdicts is None else options.called or judge_names(verdicts)
+    return People(rated.name, judge, groups, rated.qualities, scores.unscored, notes, faults, options.level, options.rounds)
+
+
+def _scores(samples: Sequence[Rated], verdicts: Mapping[str, Verdict], options: Options) -> JudgeScores:
+    found = judge_scores([one.id for one in samples], verdicts, expected=options.expected)
+    if not found.written:
+        why = "; ".join(f"{amount:,} samples: {reason}" for reason, amount in found.unscored.items())
+        raise MagistrateError(f"no verdict has a number{f' ({why})' if why else ''}, so nothing can be set against people")
+    return found
+
+
+def _group(
+    name: str,
+    samples: Sequence[Rated],
+    places: Sequence[int],
+    qualities: Sequence[str],
+    scores: JudgeScores,
+    options: Options,
+    *,
+    referenced: bool = False,
+) -> Group:
+    here = [samples[place] for place in places]
+    items = numbered([f"{one.set}\0{one.item}" for one in here])
+    ratings = {quality: [one.ratings[quality] for one in here] for quality in qualities}
+    there = [quality for quality in qualities if any(one is not None for given in ratings[quality] for one in given)]
+    people = np.column_stack([means(ratings[quality]) for quality in there])
+    columns: dict[tuple[str, Kind], NDArray[np.float64]] = {
+        **{(metric, "judge"): column[list(places)] for metric, column in scores.written.items()},
+        **{(f"{metric}, expected", "expected"): column[list(places)] for metric, column in scores.expectations.items()},
+    }
+    faults: list[Fault] = []
+    if referenced:
+        measured = baselines(here, options.embeddings, options.layer)
+        columns |= {(baseline, "baseline"): column for baseline, column in measured.columns.items()}
+        faults = measured.faults
+    rounds, level, seed = options.rounds, options.level, options.seed
+    lines = []
+    if columns:
+        table = np.column_stack(list(columns.values()))
+        found = associations(table, people, items, rounds=rounds, level=level, seed=seed)
+        lines = [
+            Line(metric, kind, dict(zip(there, row, strict=True))) for (metric, kind), row in zip(columns, found, strict=True)
+        ]
+    agreed = {quality: against_the_others(ratings[quality], items, rounds=rounds, level=level, seed=seed) for quality in there}
+    begin = next((place for place, line in enumerate(lines) if line.kind == "baseline"), len(lines))
+    lines.insert(begin, Line(RATERS, "raters", agreed))
+    notes = [f"{quality}: {said}" for quality in there if (said := scales_differ(ratings[quality])) is not None]
+    agreement = {quality: rater_agreement(ratings[quality]) for quality in there}
+    return Group(name, referenced, len(here), len(np.unique(items)), lines, agreement, notes, faults)

@@ -1,0 +1,102 @@
+"""What a study of a judge and people says, in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from evals.dashboard.words import NONE, count, counted, interval, number
+from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
+from evals.meta.people.study import Group, People
+from evals.statistics.association import COEFFICIENTS, Association, Coefficient
+
+TITLES: Mapping[Coefficient, str] = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "kendall": "Kendall's tau-b"}
+
+CONSTANT: Mapping[str, str] = {
+    "the first column is constant": "it is the same of every sample, so no correlation is defined",
+    "the second column is constant": "people's mean is the same of every sample, so no correlation is defined",
+    "both columns are constant": "it and people's mean are the same of every sample, so no correlation is defined",
+}
+"""What an undefined coefficient's reason means here."""
+
+
+def page(found: People) -> Page:
+    """The study as a page."""
+    who = "What people agree on" if found.judge is None else f"{found.judge} beside people"
+    return Page(f"{who}: {found.name}", list(_blocks(found)))
+
+
+def _blocks(found: People) -> Iterator[Block]:
+    yield (
+        f"Correlations with the mean rating of a sample. Intervals hold the true value {found.level:.4g} of the time; "
+        f"{found.rounds:,} resamples of items, all samples of one item together."
+    )
+    for group in found.groups:
+        yield from _group(group, found)
+    lines = [f"{counted(amount, 'sample')} not scored: {why}" for why, amount in found.unscored.items()]
+    if lines := [*found.notes, *lines, *fault_lines(found.faults)]:
+        yield Heading("What to know")
+        yield Remarks(lines)
+
+
+def _group(group: Group, found: People) -> Iterator[Block]:
+    part = ", samples with a reference" if group.referenced else ""
+    yield Heading(f"{group.name}{part}")
+    yield f"{counted(group.samples, 'sample')} of {counted(group.items, 'item')}."
+    qualities = list(group.raters)
+    for name in COEFFICIENTS:
+        rows = [(line.name, *(_cell(line.qualities[quality][name]) for quality in qualities)) for line in group.lines]
+        yield Figures((TITLES[name], *qualities), rows)
+    if not group.referenced:
+        yield Figures(
+            ("people", "alpha, interval", "alpha, ordinal", "samples rated twice or more", "ratings of a sample"),
+            [
+                (
+                    quality,
+                    number(one.interval),
+                    number(one.ordinal),
+                    count(one.units),
+                    count(one.most) if one.least == one.most else f"{one.least} to {one.most}",
+                )
+                for quality, one in group.raters.items()
+            ],
+        )
+    told = [*group.notes, *_remarks(group, found), *fault_lines(group.faults)]
+    if told:
+        yield Remarks(told)
+
+
+def _cell(one: Association) -> str:
+    if one.value is None:
+        return NONE
+    # What rounds to nothing has no sign.
+    value, low, high = (None if end is None else round(end, 2) + 0.0 for end in (one.value, one.low, one.high))
+    return number(value, 2) if low is None else f"{number(value, 2)} ({interval(low, high, 2)})"
+
+
+def _remarks(group: Group, found: People) -> Iterator[str]:
+    """Why a figure or an interval is missing, and what a figure does not rest on, a line a cause."""
+    causes: dict[str, list[str]] = {}
+    for line in group.lines:
+        qualities: dict[str, list[str]] = {}
+        for quality, all_three in line.qualities.items():
+            for said in _of(all_three.values(), group.samples, found.rounds):
+                qualities.setdefault(said, []).append(quality)
+        for said, some in qualities.items():
+            where = line.name if len(some) == len(group.raters) else f"{line.name}, {', '.join(some)}"
+            causes.setdefault(said, []).append(where)
+    yield from (f"{'; '.join(lines)}: {said}" for said, lines in causes.items())
+    if not group.referenced:
+        yield from (f"{quality}: no alpha: {one.reason}" for quality, one in group.raters.items() if one.reason is not None)
+
+
+def _of(all_three: Collection[Association], samples: int, rounds: int) -> list[str]:
+    found: dict[str, None] = {}
+    for one in all_three:
+        if one.reason is not None:
+            found[CONSTANT.get(one.reason, one.reason)] = None
+        if one.value is not None and one.pairs < samples:
+            found[f"{one.pairs:,} of {samples:,} samples have it"] = None
+    left_out = max((one.left_out for one in all_three), default=0)
+    if left_out and all(one.value is not None for one in all_three):
+        found[f"{left_out:,} of {rounds:,} resamples are constant and left out"] = None
+    return list(found)

@@ -1,0 +1,246 @@
+"""A pairwise judge beside people: PandaLM's own figures, and what is said of holes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import krippendorff
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from evals.dashboard.words import NONE
+from evals.meta.page import markdown
+from evals.meta.people.compared import Compared, ComparedSet, choice_of, majority, read_compared
+from evals.meta.people.preference_words import page
+from evals.meta.people.preferences import Part, Preferences, study
+from evals.meta.people.rater_choices import Options
+from judges.errors import MagistrateError
+from judges.judge import Score
+from judges.pairwise import Pairwise
+from judges.verdict import Verdict
+
+QUICK = Options(rounds=50)
+WORDS = {1: "A", 2: "B", 0: "tie"}
+
+
+def verdict(name: str, preference: str | None, agree: int | None = 1, reason: str | None = None) -> Verdict:
+    scores: dict[str, Score] | None = None
+    if preference is not None:
+        scores = {"preference": preference, **({} if agree is None else {"orders_agree": agree})}
+    return Verdict(
+        id=name,
+        judge="pairwise",
+        status="unscored" if preference is None else "scored",
+        reason=reason,
+        scores=scores,
+        sample="s",
+        fingerprint="f",
+    )
+
+
+@pytest.fixture(scope="module")
+def pandalm(data: Path) -> ComparedSet:
+    return read_compared(data / "pandalm" / "testset-v1.json")
+
+
+def test_pandalm_is_read_as_the_judge_takes_it(data: Path, pandalm: ComparedSet) -> None:
+    raw = json.loads((data / "pandalm" / "testset-v1.json").read_text())
+    assert (pandalm.name, len(pandalm.pairs), pandalm.faults) == ("PandaLM", 999, [])
+    assert sum(one.unanimous for one in pandalm.pairs) == 879
+    first, row = pandalm.pairs[0], raw[0]
+    assert first.id == "pandalm-0"
+    assert first.sample == {
+        "question": f"{row['instruction']}\n\n{row['input']}",
+        "answer_a": row["response1"],
+        "answer_b": row["response2"],
+    }
+    assert first.choices == [2, 2, 2]
+    assert Pairwise().render(first.sample)
+
+
+def test_people_among_themselves_are_those_of_another_computation(data: Path, pandalm: ComparedSet) -> None:
+    raw = json.loads((data / "pandalm" / "testset-v1.json").read_text())
+    table = np.array([[row[f"annotator{one}"] for one in (1, 2, 3)] for row in raw])
+    found = study(pandalm, None, QUICK).raters
+    for one, other, both in found.pairs:
+        columns = table[:, int(one[-1]) - 1], table[:, int(other[-1]) - 1]
+        assert both.agreement.value == pytest.approx(np.mean(columns[0] == columns[1]))
+        assert both.kappa.value == pytest.approx(cohen_kappa_score(*columns))
+    assert len(found.pairs) == 3
+    kappas, weights = [], []
+    for place in range(3):
+        others = np.delete(table, place, axis=1)
+        alike = others[:, 0] == others[:, 1]
+        kappas.append(cohen_kappa_score(table[alike, place], others[alike, 0]))
+        weights.append(alike.sum())
+    assert found.ceiling.kappa.value == pytest.approx(np.average(kappas, weights=weights))
+    wanted = krippendorff.alpha(reliability_data=table.T, level_of_measurement="nominal")
+    assert found.alpha == pytest.approx(wanted, abs=1e-9)
+
+
+def part(found: Preferences, name: str, *, without_ties: bool = False) -> Part:
+    assert found.judged is not None
+    return next(one for one in found.judged.parts if (one.name, one.without_ties) == (name, without_ties))
+
+
+def test_the_judge_is_set_against_the_majority_and_against_each_rater(pandalm: ComparedSet) -> None:
+    chance = np.random.default_rng(0)
+    chosen = [int(one.choices[0] or 0) if chance.random() < 0.6 else int(chance.integers(0, 3)) for one in pandalm.pairs]
+    agree = chance.random(999) < 0.8
+    verdicts = {
+        one.id: verdict(one.id, WORDS[choice], int(both)) for one, choice, both in zip(pandalm.pairs, chosen, agree, strict=True)
+    }
+    found = study(pandalm, verdicts, QUICK)
+    votes = np.array([one.choices for one in pandalm.pairs])
+    most = np.array([Counter(row).most_common(1)[0][0] for row in votes.tolist()])
+    judge = np.array(chosen)
+    inside = {
+        "all pairs": np.ones(999, bool),
+        "orders agree": agree,
+        "people unanimous": (votes == votes[:, :1]).all(axis=1),
+    }
+    for name, rows in inside.items():
+        for without_ties in (False, True):
+            there = rows & (judge != 0) & (most != 0) if without_ties else rows
+            one = part(found, name, without_ties=without_ties)
+            assert one.majority.rows == there.sum()
+            assert one.majority.agreement.value == pytest.approx(np.mean(judge[there] == most[there]))
+            assert one.majority.kappa.value == pytest.approx(cohen_kappa_score(judge[there], most[there]))
+            kappas, weights = [], []
+            for rater in votes.T:
+                alike = rows & (judge != 0) & (rater != 0) if without_ties else rows
+                kappas.append(cohen_kappa_score(judge[alike], rater[alike]))
+                weights.append(alike.sum())
+            assert one.raters.kappa.value == pytest.approx(np.average(kappas, weights=weights))
+            low, high = one.majority.kappa.low, one.majority.kappa.high
+            assert low is not None
+            assert high is not None
+            assert low < cohen_kappa_score(judge[there], most[there]) < high
+    assert found.judged is not None
+    assert found.judged.consistent is not None
+    assert found.judged.consistent.value == pytest.approx(agree.mean())
+    table = {(choice, other): amount for choice, other, amount in found.judged.confusion}
+    assert table[1, 2] == ((judge == 1) & (most == 2)).sum()
+    assert sum(table.values()) == 999
+    assert f"{table[1, 2]} |" in markdown(page(found))
+
+
+@pytest.mark.parametrize(
+    ("cell", "choice"),
+    [
+        (0, 0), (1, 1), (2.0, 2), ("2", 2), ("A", 1), (" b ", 2), ("tie", 0), ("both", 0), ("Neither", 0), ("[[C]]", 0),
+        (3, None), (1.5, None), ("", None), (None, None), (True, None), ("better", None),
+    ],
+)  # fmt: skip
+def test_a_choice_is_a_number_or_a_word(cell: Any, choice: int | None) -> None:
+    assert choice_of(cell) == choice
+
+
+def test_the_majority_is_what_most_name() -> None:
+    assert majority([1, 1, 2]) == 1
+    assert majority([1, 2, 0]) is None
+    assert majority([1, 2]) is None
+    assert majority([None, 2, None]) == 2
+    assert majority([None]) is None
+    alone = Compared(id="a", sample={}, choices=[1, None], item="a")
+    assert not alone.unanimous, "one person says nothing of others"
+
+
+def made(count: int = 12) -> ComparedSet:
+    choices = [(1, 1, 1), (2, 2, 1), (0, 1, 2), (2, 2, None)]
+    pairs = [Compared(id=f"p{n}", sample={}, choices=choices[n % 4], item=f"q{n // 2}") for n in range(count)]
+    return ComparedSet("mine", pairs, ["x", "y", "z"])
+
+
+def test_nothing_that_is_left_out_is_lost() -> None:
+    compared = made()
+    verdicts = {f"p{place}": verdict(f"p{place}", "A") for place in range(12)}
+    verdicts["p0"] = verdict("p0", None, reason="bad answer: the orders disagree: A with A first, B with B first")
+    verdicts["p1"] = verdict("p1", None, reason="context overflow")
+    verdicts["p3"] = verdict("p3", "tie", 0)
+    del verdicts["p4"]
+    verdicts["strange"] = verdict("strange", "B")
+    found = study(compared, verdicts, QUICK)
+    assert (found.pairs, found.questions, found.unanimous, found.undecided) == (12, 6, 6, 3)
+    assert found.judged is not None
+    assert found.judged.scored == 9
+    assert found.judged.unscored == {"the orders disagree": 1, "context overflow": 1}
+    assert found.judged.consistent is not None
+    assert found.judged.ordered == 10
+    assert found.judged.consistent.value == pytest.approx(8 / 10)
+    assert {one.what: one.ids for one in found.faults} == {
+        "no verdict": ["p4"],
+        "verdict of no sample of this file": ["strange"],
+    }
+    assert part(found, "all pairs").majority.rows == 6, "of nine scored pairs three have no majority"
+    text = markdown(page(found))
+    for said in ("3 have no majority", "1 pair not scored: the orders disagree", "1 row: no verdict: p4"):
+        assert said in text
+    assert " nan" not in text.lower()
+
+
+def test_a_judge_that_always_says_the_same_is_told_of() -> None:
+    verdicts = {f"p{place}": verdict(f"p{place}", "neither", None) for place in range(12)}
+    found = study(made(), verdicts, QUICK)
+    assert found.judged is not None
+    assert found.judged.consistent is None, "only one order was asked"
+    assert [one.name for one in found.judged.parts] == ["all pairs"] * 2 + ["people unanimous"] * 2
+    text = markdown(page(found))
+    assert "the judge names the same on every pair, tie, so its kappa is 0 whatever people name" in text
+    assert "- all pairs, no ties; people unanimous, no ties: there is no such pair" in text
+    assert "all pairs, majority; all pairs, a rater; people unanimous, majority;" in text
+    assert "no interval: 6 items are too few, 10 are needed" in text
+    assert f"| all pairs, no ties | 0 | {NONE} | {NONE} | {NONE} | {NONE} |" in text
+
+
+def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": f"r{place}", "q": f"question {place // 3}", "left": "a", "right": "b", "anna": "A", "bob": "tie"}
+        for place in range(11)
+    ]
+    rows[1]["bob"] = ""
+    rows[2]["bob"] = "left"
+    rows[3] |= {"anna": None, "bob": None}
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "[]\n")
+    fields = {"question": "q", "answer_a": "left", "answer_b": "right"}
+    found = read_compared(path, ["anna", "bob"], fields=fields)
+    assert [one.id for one in found.pairs] == [f"r{place}" for place in range(11) if place != 3]
+    assert found.pairs[0].choices == [1, 0]
+    assert found.pairs[0].item == "question 0"
+    assert not {"anna", "bob"} & found.pairs[0].sample.keys()
+    assert Pairwise().render(found.pairs[0].sample)
+    assert {one.what: (one.count, one.ids) for one in found.faults} == {
+        "cannot be read": (1, ["mine.jsonl row 12"]),
+        "`anna` has an empty cell": (1, ["r3"]),
+        "`bob` has an empty cell": (2, ["r1", "r3"]),
+        "`bob` names none of 0, 1, 2, A, B and tie": (1, ["r2"]),
+        "has no choice of anyone": (1, ["r3"]),
+    }
+    alone = study(read_compared(path, ["anna"], fields=fields), None, QUICK)
+    assert alone.raters.alpha is None
+    assert f"| a rater and the majority of the others | 0 | {NONE} | {NONE} |" in markdown(page(alone))
+
+
+def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"id": 1, "anna": "?"}\n')
+    with pytest.raises(MagistrateError, match=r"is no file of compared pairs that is known .*--human"):
+        read_compared(path)
+    with pytest.raises(MagistrateError, match="there is no column `bob`; there are `id`, `anna`"):
+        read_compared(path, ["bob"])
+    with pytest.raises(MagistrateError, match="holds no pair that people have compared"):
+        read_compared(path, ["anna"])
+    path.write_text('{"id": 1, "anna": 1}\n' * 2)
+    with pytest.raises(MagistrateError, match="two pairs have the id `1`"):
+        read_compared(path, ["anna"])
+    with pytest.raises(MagistrateError, match="mine has 9 compared pairs; at least 10 are needed"):
+        study(made(9))
+    with pytest.raises(MagistrateError, match=r"no verdict has a preference \(12 pairs: too long\)"):
+        study(made(), {f"p{place}": verdict(f"p{place}", None, reason="too long") for place in range(12)})
+    with pytest.raises(MagistrateError, match="no verdict has the id of a sample"):
+        study(made(), {"x": verdict("x", "A")})
