@@ -1,0 +1,294 @@
+"""Whether one system does better than another, by a judge's verdicts of both on the same samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evals.meta.verdicts import metrics_of, read_verdicts, score_of
+from evals.statistics.paired import LEVEL, adjusted, items_needed, least_seen, paired
+from evals.tasks.instances import Fault, add_fault
+from judges.errors import MagistrateError
+from judges.sources import read_rows
+from judges.verdict import Verdict
+
+FEW = 10
+"""Items below which a reader is warned."""
+
+SAME = 1e-9
+"""Scores that differ by less are equal: expected scores are sums of products."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to compare.
+
+    Attributes:
+        names: Of the two systems; by default their files' stems.
+        metrics: Which; where empty, all that both files have numbers for.
+        items: A file with an ``id`` and a column that says what each sample is about; by default each is of its own.
+        item: That column.
+        expected: Whether to go by the judge's expected scores in place of those it wrote.
+        encoding: Of an items' file of CSV.
+        level: How often intervals are to hold; the tests are at one minus that.
+        seed: Of the tests' draws.
+    """
+
+    names: tuple[str | None, str | None] = (None, None)
+    metrics: Sequence[str] = ()
+    items: Path | None = None
+    item: str | None = None
+    expected: bool = False
+    encoding: str | None = None
+    level: float = LEVEL
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricComparison:
+    """What is found of a metric. What there is not is ``None``, and a note says why.
+
+    Attributes:
+        metric: Its name.
+        first: The first system's mean.
+        second: The second's.
+        difference: First less second, the mean over samples.
+        low: Lower end of its interval, with the clustered standard error.
+        high: Upper end.
+        p: Of the sign-flip test that the two are alike.
+        adjusted: The same, for as many metrics as there are. Source: Holm (1979).
+        higher: Share of samples on which the first is higher.
+        equal: On which both are the same.
+        lower: On which the second is higher.
+        dz: Cohen's: the mean difference in standard deviations of differences of samples. Source: Cohen (1988), page 48.
+        least: The least difference that as many items show four times of five.
+        needed: Items that show the difference found four times of five.
+        samples: Scored for both.
+        items: What they are about.
+        unscored: System to reason to count.
+        notes: What a reader should know, a sentence each.
+    """
+
+    metric: str
+    first: float
+    second: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    adjusted: float
+    higher: float
+    equal: float
+    lower: float
+    dz: float | None
+    least: float | None
+    needed: int | None
+    samples: int
+    items: int
+    unscored: Mapping[str, Mapping[str, int]]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What is found of all metrics.
+
+    Attributes:
+        names: Of the two systems.
+        metrics: Those that could be compared.
+        refused: Metric to why it could not be.
+        common: Ids with verdicts of both.
+        level: As asked for.
+        expected: Whether by expected scores.
+        faults: Ids and rows that could not be used.
+        notes: What a reader should know of all metrics.
+    """
+
+    names: tuple[str, str]
+    metrics: Sequence[MetricComparison]
+    refused: Mapping[str, str]
+    common: int
+    level: float
+    expected: bool
+    faults: Sequence[Fault] = field(default_factory=tuple)
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def compare(first: Path, second: Path, options: Options | None = None) -> Comparison:
+    """Compare two systems by verdicts on the same samples.
+
+    Args:
+        first: Verdicts of the first system's answers.
+        second: Of the second's, under the same ids.
+        options: How.
+
+    Raises:
+        MagistrateError: A file cannot be read, the two have no id or no metric in common, their names are one, or no metric
+            could be compared.
+    """
+    options = options or Options()
+    names = _names(first, second, options)
+    one, other = read_verdicts(first), read_verdicts(second)
+    faults: dict[str, Fault] = {}
+    for found, rest, name in ((one, other, names[0]), (other, one, names[1])):
+        for row_id in found:
+            if row_id not in rest:
+                add_fault(faults, f"verdict of {name} alone", row_id)
+    common = [row_id for row_id in one if row_id in other]
+    if not common:
+        raise MagistrateError(f"{first.name} and {second.name} have no id in common; judge both systems on the same samples")
+    items = _items(options, common, faults)
+    metrics = _common_metrics(one, other, options.metrics, names)
+    made, refused = [], {}
+    for metric in metrics:
+        try:
+            made.append(_compare(metric, (one, other), names, items, options))
+        except MagistrateError as error:
+            refused[metric] = str(error)
+    if not made:
+        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
+    values = adjusted([metric.p for metric in made])
+    return Comparison(
+        names=names,
+        metrics=[replace(metric, adjusted=p) for metric, p in zip(made, values, strict=True)],
+        refused=refused,
+        common=len(common),
+        level=options.level,
+        expected=options.expected,
+        faults=list(faults.values()),
+        notes=_notes(one, other),
+    )
+
+
+def _compare(
+    metric: str,
+    verdicts: tuple[Mapping[str, Verdict], Mapping[str, Verdict]],
+    names: tuple[str, str],
+    items: Mapping[str, str],
+    options: Options,
+) -> MetricComparison:
+    unscored: dict[str, Counter[str]] = {name: Counter() for name in names}
+    kept: list[tuple[float, float]] = []
+    of: list[str] = []
+    for row_id, item in items.items():
+        scores = [score_of(found[row_id], metric, expected=options.expected) for found in verdicts]
+        for name, score in zip(names, scores, strict=True):
+            if isinstance(score, str):
+                unscored[name][score] += 1
+        if not any(isinstance(score, str) for score in scores):
+            kept.append((float(scores[0]), float(scores[1])))
+            of.append(item)
+    if len(set(of)) < 2:
+        raise MagistrateError(
+            f"both are scored on {len(set(of))} items; a comparison needs two at the least, and ten to be of use"
+        )
+    first, second = np.array(kept).T
+    apart = first - second
+    found = paired(apart, np.array(of), level=options.level, seed=options.seed)
+    spread = float(apart.std(ddof=1))
+    alike = float(np.ptp(apart)) < SAME
+    known = not alike and found.spread > SAME
+    moved = abs(found.mean) > SAME
+    notes = _metric_notes(apart, found.items, known=known, moved=moved)
+    return MetricComparison(
+        metric=metric,
+        first=float(first.mean()),
+        second=float(second.mean()),
+        difference=found.mean,
+        low=found.low if known else None,
+        high=found.high if known else None,
+        p=found.p,
+        adjusted=found.p,
+        higher=float((apart > SAME).mean()),
+        equal=float((np.abs(apart) <= SAME).mean()),
+        lower=float((apart < -SAME).mean()),
+        dz=None if alike else found.mean / spread,
+        least=least_seen(found, level=options.level) if known else None,
+        needed=items_needed(found.spread, abs(found.mean), level=options.level) if known and moved else None,
+        samples=found.count,
+        items=found.items,
+        unscored={name: dict(counts.most_common()) for name, counts in unscored.items()},
+        notes=notes,
+    )
+
+
+def _metric_notes(apart: NDArray[np.float64], items: int, *, known: bool, moved: bool) -> list[str]:
+    notes = []
+    if items < FEW:
+        least = 2.0 ** (1 - items)
+        notes.append(f"only {items} items: intervals of so few are rough, and the test's p cannot be below {least:.2g}")
+    if not known:
+        what = f"all differences are {apart[0]:g}" if np.ptp(apart) < SAME else "all items differ by the same"
+        notes.append(f"{what}: no interval, no effect size and no number of items can be told from that")
+    elif not moved:
+        notes.append("the means are the same: no number of items shows a difference of none")
+    return notes
+
+
+def _notes(one: Mapping[str, Verdict], other: Mapping[str, Verdict]) -> list[str]:
+    judges = [{(verdict.judge, verdict.fingerprint) for verdict in found.values()} for found in (one, other)]
+    if judges[0] == judges[1]:
+        return []
+    return [
+        "the two were not judged by one judge in one way (their fingerprints differ), so a difference may be the judges' and not "
+        "the systems'; judge both with the same judge, model and options"
+    ]
+
+
+def _names(first: Path, second: Path, options: Options) -> tuple[str, str]:
+    names = (options.names[0] or first.stem, options.names[1] or second.stem)
+    if names[0] == names[1]:
+        raise MagistrateError(f"both systems are called `{names[0]}`; tell them apart with `--name-a` and `--name-b`")
+    return names
+
+
+def _common_metrics(
+    one: Mapping[str, Verdict], other: Mapping[str, Verdict], wanted: Sequence[str], names: tuple[str, str]
+) -> list[str]:
+    have = [metrics_of(found) for found in (one, other)]
+    for name, metrics in zip(names, have, strict=True):
+        for metric in wanted:
+            if metric not in metrics:
+                raise MagistrateError(
+                    f"the verdicts of {name} have no numbers for `{metric}`; they have {', '.join(metrics) or 'none'}"
+                )
+    common = list(dict.fromkeys(wanted)) or [metric for metric in have[0] if metric in have[1]]
+    if not common:
+        raise MagistrateError(
+            f"the two have no metric in common: {names[0]} has {', '.join(have[0]) or 'none'}, {names[1]} has "
+            f"{', '.join(have[1]) or 'none'}"
+        )
+    return common
+
+
+def _items(options: Options, ids: Sequence[str], faults: dict[str, Fault]) -> dict[str, str]:
+    """Id to item, of the ids that have one."""
+    if (options.items is None) != (options.item is None):
+        raise MagistrateError("`--items FILE` and `--item COLUMN` belong together; give both or none")
+    if options.items is None or options.item is None:
+        return {row_id: row_id for row_id in ids}
+    rows = list(read_rows(options.items, options.encoding))
+    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    for column in ("id", options.item):
+        if column not in header:
+            raise MagistrateError(f"{options.items}: there is no column `{column}`; there are {', '.join(header) or 'none'}")
+    found: dict[str, str] = {}
+    for row in rows:
+        sample = row.sample or {}
+        item = sample.get(options.item)
+        if sample.get("id") in (None, ""):
+            add_fault(faults, f"without an id in {options.items.name}", row.place)
+        elif item is not None and str(item).strip() and found.setdefault(row.id, str(item)) != str(item):
+            raise MagistrateError(f"{row.place}: `{row.id}` is of item `{item}` here and of `{found[row.id]}` before")
+    for row_id in ids:
+        if row_id not in found:
+            add_fault(faults, f"left out: {options.items.name} names no item", row_id)
+    named = {row_id: found[row_id] for row_id in ids if row_id in found}
+    if not named:
+        raise MagistrateError(f"no id of {options.items.name} is among those judged; do the ids agree?")
+    return named

@@ -1,0 +1,111 @@
+"""What the alternative annotator test says, in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from evals.dashboard.words import count, counted, number, percent
+from evals.meta.checks.replace import MetricReplacement, Replacement
+from evals.meta.page import Block, Figures, Heading, Page, Remarks, chance, fault_lines
+from evals.statistics.alternative_annotator import LEAST, MANY, WINNING, LeftOut
+
+
+def page(found: Replacement) -> Page:
+    """The test as a page."""
+    return Page("May this judge replace annotators?", list(_blocks(found)))
+
+
+def figures(found: Replacement) -> dict[str, object]:
+    """What the report's JSON holds, with the raters' names in place of their numbers."""
+    made = asdict(found)
+    for one in made["metrics"]:
+        for row in one["found"]["raters"]:
+            row["rater"] = one["raters"][row["rater"]]
+        one["found"]["few"] = {one["raters"][rater]: items for rater, items in one["found"]["few"].items()}
+    return made
+
+
+def _blocks(found: Replacement) -> Iterator[Block]:
+    yield Remarks([_decision(one) for one in found.metrics])
+    yield Figures(
+        ("metric", "agreement by", "annotators", "items", "winning rate", "advantage", "passes"),
+        [
+            (
+                one.metric,
+                "nearness" if one.graded else "equality",
+                count(len(one.found.raters)),
+                count(one.found.items),
+                number(one.found.winning_rate, 2),
+                number(one.found.advantage, 2),
+                "yes" if one.found.passed else "no",
+            )
+            for one in found.metrics
+        ],
+        2,
+    )
+    for one in found.metrics:
+        yield Heading(one.metric)
+        yield Figures(
+            ("annotator", "test", "items", "judge as good", "annotator as good", "p", "p adjusted", "replaced"),
+            [_row(row, one) for row in one.found.raters],
+            2,
+        )
+    yield (
+        "As good is the share of items on which the judge agrees with the other annotators at least as well as the one left out "
+        f"does, and that on which this one agrees at least as well as the judge. The judge replaces those whose lead is below "
+        f"epsilon, here {found.epsilon:g}; p is adjusted by Benjamini and Yekutieli, and may be {found.discoveries:g} at most."
+    )
+    if lines := list(_remarks(found)):
+        yield Heading("What to know")
+        yield Remarks(lines)
+
+
+def _decision(one: MetricReplacement) -> str:
+    replaced, all_of_them = sum(row.rejected for row in one.found.raters), len(one.found.raters)
+    may = "the judge may stand in for an annotator" if one.found.passed else "the judge may not stand in for an annotator"
+    return (
+        f"{one.metric}: {may}: it replaces {replaced} of {all_of_them} (winning rate {number(one.found.winning_rate, 2)}, "
+        f"{WINNING:g} or more is asked for), and agrees with the others at least as well as the annotator left out on "
+        f"{percent(one.found.advantage)} of items."
+    )
+
+
+def _row(row: LeftOut, one: MetricReplacement) -> tuple[str, ...]:
+    return (
+        one.raters[row.rater],
+        row.test,
+        count(row.items),
+        percent(row.judge),
+        percent(row.person),
+        chance(row.p),
+        chance(row.adjusted),
+        "yes" if row.rejected else "no",
+    )
+
+
+def _remarks(found: Replacement) -> Iterator[str]:
+    for one in found.metrics:
+        yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
+    yield from (f"{metric}: not tested: {why}" for metric, why in found.refused.items())
+    yield from fault_lines(found.faults)
+
+
+def _metric_remarks(one: MetricReplacement) -> Iterator[str]:
+    yield from one.notes
+    few = [row for row in one.found.raters if row.test == "Wilcoxon"]
+    if few:
+        names = ", ".join(one.raters[row.rater] for row in few[:10])
+        yield (
+            f"{counted(len(few), 'annotator')} with fewer than {MANY} items, tested by Wilcoxon's signed ranks, which replaces "
+            f"people far too readily here: {names}"
+        )
+    sure = [one.raters[row.rater] for row in one.found.raters if row.test == "none needed"]
+    if sure:
+        yield f"no test for {', '.join(sure[:10])}: all items say the same, so epsilon decides at once"
+    if one.found.few:
+        names = ", ".join(f"{one.raters[rater]} ({items})" for rater, items in list(one.found.few.items())[:10])
+        yield f"{counted(len(one.found.few), 'annotator')} left out, with fewer than {LEAST if few else MANY} items: {names}"
+    if one.alone:
+        yield f"{counted(one.alone, 'item')} left out, of one annotator alone"
+    yield from (f"{counted(amount, 'item')} left out: {why}" for why, amount in one.unscored.items())
