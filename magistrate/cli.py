@@ -17,14 +17,15 @@ from judges import catalog
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import CONSTRAINTS, and_close
 from judges.errors import MagistrateError
-from judges.llm_eval import SCALES, LLMEval
 from judges.rubric_check import check_rubric
 from magistrate.arena import arena
 from magistrate.augmenting import augment, improve
 from magistrate.estimating import estimate
 from magistrate.finetuning import finetune
 from magistrate.flags import BaseUrl, Debug, Dtype, JudgeOptions, Window
+from magistrate.llm_eval_flags import Metric, Reference, Scale, llm_eval_options
 from magistrate.meta import meta
+from magistrate.meta.card import card
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import clear_errors, pairs
 
@@ -39,6 +40,7 @@ app.add_typer(arena, name="arena")
 app.add_typer(meta, name="meta")
 app.command()(generate)
 finetune.command()(augment)
+judges.command("card")(card)
 app.command()(improve)
 app.command()(estimate)
 
@@ -70,13 +72,9 @@ def score(
     column: Annotated[
         list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
     ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="LLM-Eval: a metric of your own, `name` or `name=description`.")
-    ] = None,
-    scale: Annotated[str | None, typer.Option(help=f"LLM-Eval: range of scores, {' or '.join(SCALES)}.")] = None,
-    reference: Annotated[
-        bool | None, typer.Option("--reference/--no-reference", help="LLM-Eval: show a sample's reference where it has one.")
-    ] = None,
+    metric: Metric = None,
+    scale: Scale = None,
+    reference: Reference = None,
     think: Annotated[int, typer.Option(help="Tokens a model that thinks first may think for.", min=0)] = 0,
     expected: Annotated[bool, typer.Option(help="Also give each score's expectation and entropy under the model.")] = False,
     constraint: Annotated[
@@ -111,7 +109,7 @@ def score(
             )
         name = judge or (remote.usual_judge(server, model) if server is not None else catalog.usual_judge(model))
         options = pairs(option, "-O", "name=value")
-        own_options = _llm_eval_options(name, metric, scale, reference)
+        own_options = llm_eval_options(name, metric, scale, reference)
         court = catalog.open_judge(name, options, **own_options)
         columns = pairs(column, "--field", "field=column")
         if not source.exists():
@@ -324,21 +322,6 @@ def revoke_key(name: Annotated[str, typer.Argument(help="Whose.")], database: An
 
     with clear_errors(debug=False):
         serving.revoke_key(database, name)
-
-
-def _llm_eval_options(judge: str, metric: list[str] | None, scale: str | None, reference: bool | None) -> dict[str, object]:
-    """The flags that LLM-Eval has of its own."""
-    given = {"--metric": metric, "--scale": scale, "--reference": reference}
-    strange = [flag for flag, value in given.items() if value is not None]
-    if strange and judge != LLMEval.name:
-        raise MagistrateError(f"{', '.join(strange)} has no meaning for judge `{judge}`; its options are given with `-O`")
-    metrics = None
-    if metric:
-        pairs = [text.partition("=")[::2] for text in metric]
-        metrics = {name.strip(): description.strip() for name, description in pairs}
-        if len(metrics) < len(metric):
-            raise MagistrateError("a metric is named twice")
-    return {"metrics": metrics, "scale": scale, "use_reference": reference}
 
 
 def run() -> None:

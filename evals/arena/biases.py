@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evals.arena.battles import SHARES, A, B, Battles
 from evals.arena.counting import counted_meetings
-from evals.statistics.paired import Paired, paired
+from evals.statistics.paired import LEVEL, Paired, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +88,34 @@ def biases(battles: Battles, seed: int = 0) -> Biases:
         battles: Scored or not.
         seed: Of the tests' draws.
     """
-    return Biases(_position(battles, seed), _longer(battles, seed), _own(battles, seed), _triples(battles))
+    return Biases(
+        position(battles.orders, battles.question.codes, seed=seed),
+        _longer(battles, seed),
+        _own(battles, seed),
+        _triples(battles),
+    )
 
 
-def _position(battles: Battles, seed: int) -> Position:
-    orders, question = battles.orders, battles.question.codes
+def position(orders: NDArray[np.int32], items: ArrayLike, *, level: float = LEVEL, seed: int = 0) -> Position:
+    """Whether the place of an answer decides.
+
+    Args:
+        orders: ``(N, 2)`` codes of what is chosen with A first and with B first, told of A and B; below 0 where there is none.
+        items: ``(N,)`` which question each is of.
+        level: How often an interval is to hold.
+        seed: Of the tests' draws.
+    """
+    question = np.asarray(items)
     both = (orders >= 0).all(axis=1)
     flipped = orders[both, 0] != orders[both, 1]
     gain = SHARES[orders[both, 0]] - SHARES[orders[both, 1]]  # of A, by being shown first
     # Told of A and B: with B first, a choice of B is one of the answer shown first.
     chosen = np.stack([_side(orders[:, 0], A, B), _side(orders[:, 1], B, A)], axis=1)
     return Position(
-        paired(flipped.astype(np.float64), question[both], seed=seed),
+        paired(flipped.astype(np.float64), question[both], level=level, seed=seed),
         int((gain > 0).sum()),
         int((gain < 0).sum()),
-        paired(chosen.ravel(), np.repeat(question, 2), null=0.5, seed=seed),
+        paired(chosen.ravel(), np.repeat(question, 2), null=0.5, level=level, seed=seed),
     )
 
 

@@ -1,0 +1,101 @@
+"""What is done to a judged answer: edits that should change nothing, padding that adds nothing, and answers that say nothing.
+
+All words here are ours. Content-free answers go back to "null" models on arena benchmarks (Zheng et al., "Cheating Automatic LLM
+Benchmarks: Null Models Achieve High Win Rates", 2024), and padding to the repetitive list of Zheng et al. (2023), "Judging
+LLM-as-a-Judge with MT-Bench and Chatbot Arena", section 3.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+AGAIN = "To say it once more:"
+"""Brings in the padding."""
+
+NOTHING: Mapping[str, str] = {
+    "punctuation": "... !!! ???",
+    "one word": " ".join(["well"] * 12),
+    "not applicable": "N/A",
+}
+"""Answers that say nothing, whatever is asked."""
+
+ELSEWHERE = "another sample's answer"
+COPIED = "the question said again"
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[。！？])|\n+")
+_DOUBLE = re.compile(r'"([^"]*)"')
+_CITATION = re.compile(r"\[(\d+)\]")
+
+
+def spaced(text: str) -> str:
+    """With doubled spaces and a line's end behind it."""
+    return text.replace(" ", "  ") + "\n"
+
+
+def quoted(text: str) -> str:
+    """With typographic quotes and apostrophes for straight ones; where there are none, the other way round."""
+    if "'" in text or '"' in text:
+        return _DOUBLE.sub("“\\1”", text).replace("'", "’")
+    return text.translate({ord("‘"): "'", ord("’"): "'", ord("“"): '"', ord("”"): '"'})
+
+
+def bold(text: str) -> str:
+    """In Markdown's bold."""
+    return f"**{text.strip()}**"
+
+
+def item(text: str) -> str:
+    """As the one item of a list in Markdown."""
+    return f"- {text}"
+
+
+EDITS: Mapping[str, Callable[[str], str]] = {
+    "spaces doubled, a line's end behind": spaced,
+    "the other kind of quotes": quoted,
+    "in bold": bold,
+    "as an item of a list": item,
+}
+"""Neutral edits, by what they do. An answer that one leaves as it is is not judged again for it."""
+
+
+def padded(text: str) -> str:
+    """With its own last sentence said once more behind it."""
+    sentences = [one for one in _SENTENCE_END.split(text.strip()) if one.strip()]
+    return f"{text.rstrip()} {AGAIN} {sentences[-1].strip() if sentences else text.strip()}"
+
+
+def renumbered(text: str, count: int) -> str:
+    """A text with its citations of ``count`` references as they are when the references stand the other way round."""
+
+    def turned(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return f"[{count + 1 - number}]" if 1 <= number <= count else found[0]
+
+    return _CITATION.sub(turned, text)
+
+
+def from_elsewhere(questions: Sequence[str | None], answers: Sequence[str | None]) -> list[str | None]:
+    """For each sample the answer of the next one, going round, that asks and answers something else.
+
+    A sample that asks nothing has none: any answer would do as well.
+
+    Args:
+        questions: What each sample asks; ``None`` where it has no question.
+        answers: What it answers; likewise.
+    """
+    count = len(answers)
+    found: list[str | None] = []
+    for place, (question, answer) in enumerate(zip(questions, answers, strict=True)):
+        others = ((place + step) % count for step in range(1, count if question is not None else 1))
+        found.append(
+            next(
+                (
+                    answers[other]
+                    for other in others
+                    if answers[other] not in (None, answer) and questions[other] not in (None, question)
+                ),
+                None,
+            )
+        )
+    return found

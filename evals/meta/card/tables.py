@@ -1,0 +1,114 @@
+"""The card's tables: figures as cells, with what is drawn beside them, and why some are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from evals.dashboard.words import NONE, line, number
+from evals.meta.card.measured import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A figure from 0 to 1 as it is drawn, with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table: its text, and what is drawn beside it."""
+
+    text: str
+    strip: Strip | None = None
+
+
+Given = Cell | tuple[Figure, Callable[[Figure], Cell]]
+"""A cell, or a figure and how to show it."""
+
+
+@dataclass(slots=True)
+class Table:
+    """A table of figures. The first column names what each row is of.
+
+    Attributes:
+        caption: What it holds.
+        headings: Of the columns.
+        rows: Of cells, as many as there are headings.
+        texts: How many of the first columns are text.
+        reasons: Why there is no figure, once for each reason: what it is of, and why.
+    """
+
+    caption: str
+    headings: Sequence[str]
+    rows: list[list[Cell]] = field(default_factory=list)
+    texts: int = 1
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, names: Sequence[str], cells: Sequence[Given]) -> None:
+        """A row: its names, then cells, or figures and how to show them."""
+        row = [Cell(line(name)) for name in names]
+        for cell in cells:
+            if isinstance(cell, Cell):
+                row.append(cell)
+                continue
+            figure, shown = cell
+            if figure.value is None and figure.reason:
+                self.reasons.setdefault(figure.reason, []).append(", ".join(map(line, names)))
+            row.append(shown(figure))
+        self.rows.append(row)
+
+
+def _ends(figure: Figure, shown: Callable[[float], str]) -> str:
+    return "" if figure.low is None or figure.high is None else f" ({shown(figure.low)} to {shown(figure.high)})"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}".replace("-", "\N{MINUS SIGN}")
+
+
+def share_cell(figure: Figure) -> Cell:
+    """A share in percent, with its interval, which is drawn too."""
+    if figure.value is None:
+        return Cell(NONE)
+    strip = None
+    if figure.low is not None and figure.high is not None:
+        strip = Strip(figure.value, figure.low, figure.high)
+    return Cell(_percent(figure.value) + _ends(figure, _percent), strip)
+
+
+def points_cell(figure: Figure) -> Cell:
+    """A figure in points, with its interval."""
+
+    def shown(value: float) -> str:
+        return number(value + 0.0, 2)
+
+    return Cell(NONE if figure.value is None else shown(figure.value) + _ends(figure, shown))
+
+
+def exact_cell(figure: Figure) -> Cell:
+    """A figure to three decimals, with its interval."""
+
+    def shown(value: float) -> str:
+        return number(value, 3)
+
+    return Cell(NONE if figure.value is None else shown(figure.value) + _ends(figure, shown))
+
+
+def part_cell(value: float | None) -> Cell:
+    """A share in percent that has no interval."""
+    return Cell(NONE if value is None else _percent(value))
+
+
+def count_cell(amount: int) -> Cell:
+    """A count."""
+    return Cell(f"{amount:,}")
+
+
+def reasons(made: Table) -> Iterator[str]:
+    """Why figures of a table are missing, a sentence each."""
+    for why, names in made.reasons.items():
+        yield f"{'; '.join(dict.fromkeys(names))}: {line(why)}"

@@ -1,0 +1,119 @@
+"""Where the verdicts of a study of a judge and people come from: a judge that is asked here, a file, or nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from judges import catalog
+from judges.errors import MagistrateError
+from judges.samples import well_formed
+from judges.sources import Row
+from judges.verdict import Verdict
+from magistrate.terminal import pairs
+
+VerdictsFlag = Annotated[
+    Path | None, typer.Option("--verdicts", help="Verdicts on the samples, as `magistrate score` writes them; nothing is judged.")
+]
+NoJudge = Annotated[bool, typer.Option("--no-judge", help="Leave out the judge: only people, and what they are set beside.")]
+WriteSamples = Annotated[
+    Path | None,
+    typer.Option("--write-samples", metavar="FILE", help="Write the samples for `magistrate score`, a line each, and stop."),
+]
+Rounds = Annotated[int, typer.Option(help="Rounds of the bootstrap.", min=2)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a judge is asked.
+
+    Attributes:
+        judge: Its name, or a rubric file.
+        option: Its options as text.
+        own: Options as values.
+        model: Who judges.
+        host: Engine, URL, number format and window.
+        think: Tokens to think for first.
+        expected: Whether expected scores are wanted.
+        verdicts: A file of verdicts in place of judging.
+        no_judge: Whether there is no judge.
+        overwrite: Whether to throw away verdicts of an earlier run.
+        debug: Whether to let libraries print.
+    """
+
+    judge: str
+    option: list[str] | None
+    own: Mapping[str, Any] = field(default_factory=dict)
+    model: str | None
+    host: tuple[str, str | None, str | None, int | None]
+    think: int
+    expected: bool
+    verdicts: Path | None
+    no_judge: bool
+    overwrite: bool
+    debug: bool
+
+    @property
+    def called(self) -> str | None:
+        """What a report calls the judge; ``None`` where only its verdicts tell."""
+        return None if self.verdicts is not None or self.model is None else f"{self.judge} on {self.model}"
+
+
+def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, Verdict] | None:
+    """The verdicts on the rows, by id; ``None`` without a judge.
+
+    Raises:
+        MagistrateError: Flags contradict each other, there is no such judge or model, or the judge cannot go on.
+    """
+    from evals.meta.verdicts import read_verdicts
+    from magistrate.meta.running import judge_rows
+    from magistrate.studies import open_judge_engine
+
+    given = [flag for flag, value in {"--model": asking.model, "-O": asking.option}.items() if value]
+    if asking.no_judge:
+        given += ["--verdicts"] * (asking.verdicts is not None) + ["--expected"] * asking.expected
+        if given:
+            raise MagistrateError(f"`--no-judge` and `{given[0]}` contradict each other; leave out one")
+        return None
+    if asking.verdicts is not None:
+        if given:
+            raise MagistrateError(f"`--verdicts` is in place of judging; leave out `{given[0]}`, or leave out `--verdicts`")
+        return read_verdicts(asking.verdicts)
+    court = catalog.open_judge(asking.judge, pairs(asking.option, "-O", "name=value"), **asking.own)
+    host = open_judge_engine(asking.host[0], asking.model, *asking.host[1:])
+    found = judge_rows(
+        rows,
+        folder / "verdicts.jsonl",
+        court,
+        host,
+        expected=asking.expected,
+        think=asking.think,
+        overwrite=asking.overwrite,
+        debug=asking.debug,
+    )
+    return {verdict.id: verdict for verdict in found}
+
+
+def write_samples(rows: Sequence[Row], path: Path, *, overwrite: bool) -> None:
+    """Write the samples with their ids, for ``magistrate score`` to judge elsewhere.
+
+    Raises:
+        MagistrateError: The file is there already, is not to be JSON lines, or cannot be written.
+    """
+    from evals.whole_files import write_whole
+
+    if path.suffix != ".jsonl":
+        raise MagistrateError(f"`--write-samples {path}` must end in .jsonl")
+    if path.exists() and not overwrite:
+        raise MagistrateError(f"{path} is there already; give `--write-samples` another file, or `--overwrite`")
+    lines = [json.dumps({**(row.sample or {}), "id": row.id}, ensure_ascii=False) for row in rows]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, well_formed("\n".join(lines) + "\n"))
+    except OSError as error:
+        raise MagistrateError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,66 @@
+"""The command that says which verdicts to check by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judges.errors import MagistrateError
+from magistrate.flags import Debug, Encoding, Folder, Level, Seed
+from magistrate.terminal import clear_errors, pairs
+
+
+def audit(
+    verdicts: Annotated[Path, typer.Argument(metavar="FILE", help="Verdicts, as `magistrate score` writes them.")],
+    human: Annotated[
+        Path | None, typer.Option(help="People's labels of a random part of the samples: `id`, and a column a metric.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric to audit, `name` or `name=column`. By default all that have a column.")
+    ] = None,
+    expected: Annotated[bool, typer.Option("--expected", help="Go by expected scores, and by how unsure the judge was.")] = False,
+    scale: Annotated[str | None, typer.Option(help="The labels there are, e.g. 1,2,3,4,5; by default those that occur.")] = None,
+    most: Annotated[int, typer.Option(help="How many items to list of each metric, and as many unscored ones.", min=1)] = 50,
+    random: Annotated[int, typer.Option(metavar="N", help="Also draw ids by lot, to have labelled for an estimate.", min=0)] = 0,
+    level: Level = 0.9,
+    output: Folder = Path("report"),
+    encoding: Encoding = None,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """Which verdicts to check by hand: how far off each may be, and what a label of it would be worth."""
+    from evals.meta.checks.audit import audit as audited
+    from evals.meta.checks.audit_found import Options
+    from evals.meta.checks.audit_words import figures, files, page
+    from evals.meta.page import markdown
+    from evals.meta.writing import write
+    from magistrate.meta.showing import show
+
+    with clear_errors(debug=debug):
+        columns = pairs([text if "=" in text else f"{text}={text}" for text in metric or ()], "--metric", "NAME=COLUMN")
+        options = Options(
+            columns=columns,
+            expected=expected,
+            scale=_numbers(scale),
+            level=level,
+            most=most,
+            random=random,
+            encoding=encoding,
+            seed=seed,
+        )
+        found = audited(verdicts, human, options)
+        made = page(found)
+        write(output, figures(found), markdown(made), files(found))
+        show(made, output)
+
+
+def _numbers(text: str | None) -> list[float]:
+    try:
+        found = sorted({float(one) for one in text.split(",")}) if text else []
+    except ValueError:
+        raise MagistrateError(f"`--scale {text}` must be numbers with commas between them, e.g. 1,2,3,4,5") from None
+    if text and len(found) < 2:
+        raise MagistrateError(f"`--scale {text}` has fewer than two labels")
+    return found

@@ -1,0 +1,204 @@
+"""The command that makes a judge's reliability card."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from judges import catalog
+from judges.engines import ENGINES
+from judges.errors import MagistrateError
+from magistrate.flags import (
+    BaseUrl,
+    Debug,
+    Dtype,
+    Encoding,
+    EngineName,
+    JudgeOptions,
+    Level,
+    ModelName,
+    Overwrite,
+    Seed,
+    Think,
+    Window,
+)
+from magistrate.meta.running import STOPPED
+from magistrate.terminal import clear_errors, figures_table, pairs
+
+if TYPE_CHECKING:
+    from evals.meta.card.card import Card
+    from evals.meta.card.runs import Run, Verdicts
+    from judges.engines.engine import Engine
+    from judges.sources import Row
+    from judges.verdict import Fingerprint
+
+
+def card(
+    judge: Annotated[
+        str | None, typer.Option(help="llm-eval, grouse, pairwise, or a rubric file. The model's own by default.")
+    ] = None,
+    model: ModelName = None,
+    samples: Annotated[
+        Path | None, typer.Option(help="What is judged; by default samples that come with Magistrate. A rubric needs its own.")
+    ] = None,
+    human: Annotated[
+        Path | None, typer.Option(help="People's labels, for calibration: `id`, and a column a metric, or `preference`.")
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the card.")] = Path("card"),
+    engine: EngineName = ENGINES[0],
+    base_url: BaseUrl = None,
+    dtype: Dtype = None,
+    window: Window = None,
+    option: JudgeOptions = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option(help="Rubrics: the field with the judged answer; by default `response`, `answer`, or the last.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Only the first samples, this many.", min=1)] = 100,
+    reruns: Annotated[int, typer.Option(help="How many times more the same is asked.", min=0)] = 3,
+    seeds: Annotated[int, typer.Option(help="How many times answers are sampled.", min=0)] = 3,
+    temperature: Annotated[float, typer.Option(help="Of the sampling.", min=0.0, max=2.0)] = 0.7,
+    think: Think = 0,
+    encoding: Encoding = None,
+    overwrite: Overwrite = False,
+    level: Level = 0.95,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """A judge's reliability card: asked again, in another order and form, by position and length, of answers that say nothing."""
+    from evals.meta.card.card import Made, make_card
+    from evals.meta.card.page import write_card
+    from evals.meta.card.runs import Plan, plan_runs
+    from evals.meta.card.subject import Subject
+    from evals.meta.card.weighing import read_people
+    from magistrate.studies import open_judge_engine
+
+    with clear_errors(debug=debug, stopped=STOPPED):
+        name = judge or catalog.usual_judge(model)
+        options = pairs(option, "-O", "name=value")
+        columns = pairs(column, "--field", "field=column")
+        subject = Subject.of(catalog.open_judge(name, options), answer)
+        source = samples or _own_samples(subject.judge.name)
+        rows = _rows(source, columns, limit, encoding)
+        people = None if human is None else read_people(human, subject, encoding)
+        plan = Plan(reruns=reruns, seeds=seeds, temperature=temperature, seed=seed, weighed=people is not None)
+        runs = plan_runs(subject, rows, plan)
+        host = open_judge_engine(engine, model, base_url, dtype, window)
+        verdicts, fingerprint = _judged(runs, host, output / "verdicts", think=think, overwrite=overwrite, debug=debug)
+        made = Made(
+            fingerprint=fingerprint,
+            source=source.name,
+            rows=rows,
+            judge_options=options,
+            plan=plan,
+            people=people,
+            level=level,
+            think=think,
+        )
+        found = make_card(subject, runs, verdicts, made)
+        written = write_card(output, found)
+        _tell(Console(), found, written[0])
+
+
+def _own_samples(judge: str) -> Path:
+    """The samples that come with Magistrate for a judge."""
+    import evals.meta
+    import magistrate
+
+    studies = Path(evals.meta.__file__).parent
+    known = {
+        "llm-eval": Path(magistrate.__file__).parent / "sample" / "dialogues.jsonl",
+        "grouse": studies / "grounded" / "cases.jsonl",
+        "pairwise": studies / "card" / "pairs.jsonl",
+    }
+    if judge not in known or not known[judge].exists():
+        raise MagistrateError(f"there are no samples of Magistrate's own for judge `{judge}`; give yours with `--samples`")
+    return known[judge]
+
+
+def _rows(source: Path, columns: Mapping[str, str], limit: int, encoding: str | None) -> list[Row]:
+    """The samples, each with an id of its own.
+
+    Raises:
+        MagistrateError: The file cannot be read, holds no samples, or two have one id.
+    """
+    from judges.sources import read_rows, renamed
+
+    rows: dict[str, Row] = {}
+    for row in islice(read_rows(source, encoding), limit):
+        if row.id in rows:
+            raise MagistrateError(f"{row.place}: the id `{row.id}` stands at {rows[row.id].place} too; give each sample its own")
+        rows[row.id] = renamed(row, columns)
+    if not rows:
+        raise MagistrateError(f"{source} holds no samples")
+    return list(rows.values())
+
+
+def _judged(
+    runs: list[Run], host: Engine, folder: Path, *, think: int, overwrite: bool, debug: bool
+) -> tuple[dict[str, Verdicts], Fingerprint]:
+    from evals.meta.card.runs import Listener, judge_all
+    from judges.bench import Tally
+    from judges.engines.engine import and_close
+    from magistrate.quiet import own_console
+    from magistrate.terminal import Watching
+
+    class Following(Listener):
+        """Shows all runs as one: the engine is loaded once, and the bar goes on from run to run."""
+
+        def __init__(self, watching: Watching) -> None:
+            self._watching = watching
+            self._bar = watching.judging()
+            self._loaded = False
+            self._before, self._asked, self._now = Tally(), 0, Tally()
+
+        def begins(self, run: Run) -> None:
+            self._before = Tally(judged=self._before.judged + self._asked, unscored=self._before.unscored + self._now.unscored)
+            self._asked, self._now = len(run.rows), Tally()
+
+        def loading(self) -> AbstractContextManager[object]:
+            first, self._loaded = not self._loaded, True
+            return self._watching.loading() if first else nullcontext()
+
+        def judging(self) -> AbstractContextManager[object]:
+            self._bar.start()
+            return nullcontext()
+
+        def told(self, tally: Tally) -> None:
+            self._now = tally
+            judged = self._before.judged + tally.judged + tally.kept
+            self._watching.told(Tally(judged=judged, unscored=self._before.unscored + tally.unscored))
+
+        def ends(self) -> None:
+            self._bar.stop()
+
+    following = Following(Watching(own_console(), sum(len(run.rows) for run in runs), debug=debug))
+    judging = judge_all(runs, host, folder, following, think=think, overwrite=overwrite)
+    try:
+        return asyncio.run(and_close(judging, host))
+    finally:
+        following.ends()
+
+
+def _tell(console: Console, found: Card, written: Path) -> None:
+    from evals.dashboard.words import line
+    from evals.meta.card.marks import marks
+    from evals.meta.card.words import TITLES
+
+    table = figures_table("property", "mark", "figure")
+    table.columns[1].justify = table.columns[2].justify = "left"
+    for mark in marks(found):
+        table.add_row(TITLES[mark.key], mark.word, line(mark.says))
+    console.print(table)
+    for note in found.notes:
+        console.print(line(note), markup=False, highlight=False)
+    console.print(f"card: {written}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,163 @@
+"""The command that tries a judge on test cases of grounded answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from judges.engines import ENGINES
+from judges.errors import MagistrateError
+from magistrate.flags import (
+    BaseUrl,
+    Debug,
+    Dtype,
+    Encoding,
+    EngineName,
+    Folder,
+    JudgeOptions,
+    Limit,
+    ModelName,
+    Overwrite,
+    Think,
+    Window,
+)
+from magistrate.meta.running import STOPPED, judge_rows
+from magistrate.quiet import quiet
+from magistrate.terminal import clear_errors, figures_table, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evals.meta.grounded.cases import Case
+    from evals.meta.grounded.report import Report
+    from judges.verdict import Verdict
+
+SHOWN = ("Finetuned Llama 3 8b", "GPT-4", "Human annotators")
+"""Published rows that are printed; the report has all."""
+
+
+def grouse(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="Test cases: a file, or a data set on the hub, e.g. illuin/grouse. By default Magistrate's own 144."),
+    ] = None,
+    model: ModelName = None,
+    option: JudgeOptions = None,
+    engine: EngineName = ENGINES[0],
+    base_url: BaseUrl = None,
+    dtype: Dtype = None,
+    window: Window = None,
+    limit: Limit = None,
+    think: Think = 0,
+    verdicts: Annotated[
+        Path | None, typer.Option(help="Verdicts on the cases, as `magistrate score` writes them; nothing is judged then.")
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="Another evaluator's grades of the cases: verdicts, or rows with `id` and the metrics.")
+    ] = None,
+    output: Folder = Path("report"),
+    overwrite: Overwrite = False,
+    encoding: Encoding = None,
+    debug: Debug = False,
+) -> None:
+    """Does the judge of grounded answers see each way in which an answer can fail? Test cases whose right grades are known."""
+    from evals.meta.grounded.cases import read_cases
+    from evals.meta.grounded.pictures import pictures
+    from evals.meta.grounded.reference import check_common, likeness, read_reference, unmatched
+    from evals.meta.grounded.report import Report, figures
+    from evals.meta.grounded.study import study
+    from evals.meta.grounded.text import markdown
+    from evals.meta.verdicts import read_verdicts
+    from evals.meta.writing import write
+
+    with clear_errors(debug=debug, stopped=STOPPED):
+        options = pairs(option, "-O", "name=value")
+        if verdicts is not None and (model is not None or options):
+            raise MagistrateError("`--verdicts` is in place of judging; leave out `--model` and `-O`, or leave out `--verdicts`")
+        other = None if reference is None else read_reference(reference, encoding)
+        with quiet(enabled=not debug):
+            found = read_cases(cases, limit)
+        if other is not None:
+            check_common([case.id for case in found.cases], other.grades)
+        if verdicts is not None:
+            judged = read_verdicts(verdicts)
+        else:
+            judged = _judge(
+                found.cases,
+                output,
+                model,
+                options,
+                (engine, base_url, dtype, window),
+                think=think,
+                overwrite=overwrite,
+                debug=debug,
+            )
+        made = study(found.cases, judged)
+        grades = {one.id: one.grades for one in made.results}
+        report = Report(
+            judge=verdicts.name if verdicts is not None else model or "the server's model",
+            options=options,
+            cases=found.name,
+            study=made,
+            reference=None if other is None else other.name,
+            likeness={} if other is None else likeness(grades, other.grades),
+            faults=[*found.faults, *made.faults, *(() if other is None else unmatched(grades, other))],
+        )
+        files = write(output, figures(report), markdown(report), dict(pictures(report)))
+        _tell(Console(), report, files[0])
+
+
+def _judge(
+    cases: Sequence[Case],
+    output: Path,
+    model: str | None,
+    options: dict[str, str],
+    host: tuple[str, str | None, str | None, int | None],
+    *,
+    think: int,
+    overwrite: bool,
+    debug: bool,
+) -> dict[str, Verdict]:
+    from judges import catalog
+    from magistrate.studies import open_judge_engine
+
+    engine, base_url, dtype, window = host
+    court = catalog.open_judge("grouse", options)
+    opened = open_judge_engine(engine, model, base_url, dtype, window)
+    rows = [case.row for case in cases]
+    found = judge_rows(rows, output / "verdicts.jsonl", court, opened, think=think, overwrite=overwrite, debug=debug)
+    return {verdict.id: verdict for verdict in found}
+
+
+def _tell(console: Console, report: Report, file: Path) -> None:
+    from evals.dashboard.words import NONE, counted, interval, line
+    from evals.meta.grounded.report import published
+    from evals.meta.grounded.text import TITLES, called, likeness_rows, remarks
+
+    found = report.study
+    console.print(f"{called(report)}, {counted(len(found.results), 'case')}", markup=False, highlight=False)
+    table = figures_table("cases passed, %", "this judge", "95% interval", "one grade for all", "unscored")
+    beside = figures_table("cases passed, %", "this judge", *SHOWN)
+    rows = {row["evaluator"]: row for row in published()["agreement"]}
+    for metric, rate in found.rates.items():
+        ends = interval(100 * rate.low, 100 * rate.high, 1)
+        constant = f"{100 * found.constants[metric].rate:.1f}"
+        table.add_row(TITLES[metric], f"{100 * rate.rate:.1f}", ends, constant, f"{rate.unscored:,}")
+        beside.add_row(TITLES[metric], f"{100 * rate.rate:.1f}", *(f"{rows[name][metric]:.1f}" for name in SHOWN))
+    table.add_row("mean", f"{100 * found.total:.1f}", NONE, f"{100 * found.constant:.1f}", "")
+    beside.add_row("mean", f"{100 * found.total:.1f}", *(f"{rows[name]['total']:.1f}" for name in SHOWN))
+    console.print(table)
+    console.print(beside)
+    console.print(f"{report.comparison} The report has all of them.", markup=False, highlight=False)
+    if report.likeness:
+        likes = figures_table(escape(f"with {line(report.reference or '')}"), "figure", "value", "cases", "applies by one alone")
+        for row in likeness_rows(report):
+            likes.add_row(*row)
+        console.print(likes)
+    for remark in remarks(report):
+        console.print(remark, markup=False, highlight=False)
+    console.print(f"report: {file}", markup=False, highlight=False)

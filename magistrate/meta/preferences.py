@@ -1,0 +1,101 @@
+"""The command that sets a pairwise judge's preferences against people's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from judges.engines import ENGINES
+from judges.pairwise import Pairwise
+from judges.sources import Row
+from magistrate.flags import (
+    BaseUrl,
+    Debug,
+    Dtype,
+    Encoding,
+    EngineName,
+    Folder,
+    JudgeOptions,
+    Level,
+    Limit,
+    ModelName,
+    Overwrite,
+    Seed,
+    Think,
+    Window,
+)
+from magistrate.meta.asking import Asking, NoJudge, Rounds, VerdictsFlag, WriteSamples, verdicts_on, write_samples
+from magistrate.meta.running import STOPPED
+from magistrate.terminal import clear_errors, pairs
+
+
+def preferences(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Pairs of answers that people compared: PandaLM's, or any file with `--human`.")
+    ],
+    human: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,COLUMN,...", help="What people say, a column a rater: 0, 1, 2 or A, B, tie, both, neither."),
+    ] = None,
+    field: Annotated[
+        list[str] | None, typer.Option(help="Where a field of the sample stands, e.g. `answer_a=column` of the file.")
+    ] = None,
+    model: ModelName = None,
+    option: JudgeOptions = None,
+    engine: EngineName = ENGINES[0],
+    base_url: BaseUrl = None,
+    dtype: Dtype = None,
+    window: Window = None,
+    limit: Limit = None,
+    think: Think = 0,
+    expected: Annotated[bool, typer.Option("--expected", help="Also keep the judge's probabilities in its verdicts.")] = False,
+    verdicts: VerdictsFlag = None,
+    no_judge: NoJudge = False,
+    samples: WriteSamples = None,
+    rounds: Rounds = 2000,
+    level: Level = 0.95,
+    output: Folder = Path("report"),
+    overwrite: Overwrite = False,
+    encoding: Encoding = None,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """How often a judge prefers the answer that people prefer, in both orders, beside how often people do among themselves."""
+    from evals.meta.page import markdown
+    from evals.meta.people.compared import read_compared
+    from evals.meta.people.preference_words import page
+    from evals.meta.people.preferences import study
+    from evals.meta.people.rater_choices import Options
+    from evals.meta.writing import write
+    from magistrate.meta.showing import show
+
+    with clear_errors(debug=debug, stopped=STOPPED):
+        columns = [column.strip() for column in human.split(",")] if human else []
+        fields = pairs(field, "--field", "field=column")
+        compared = read_compared(data, columns, fields=fields, encoding=encoding, limit=limit)
+        rows = [Row(one.id, one.id, one.sample) for one in compared.pairs]
+        if samples is not None:
+            write_samples(rows, samples, overwrite=overwrite)
+            Console().print(f"{len(rows):,} samples: {samples}", markup=False, highlight=False)
+            return
+        asking = Asking(
+            judge=Pairwise.name,
+            option=option,
+            model=model,
+            host=(engine, base_url, dtype, window),
+            think=think,
+            expected=expected,
+            verdicts=verdicts,
+            no_judge=no_judge,
+            overwrite=overwrite,
+            debug=debug,
+        )
+        judged = verdicts_on(rows, output, asking)
+        found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
+        made = page(found)
+        write(output, asdict(found), markdown(made))
+        show(made, output)

@@ -1,0 +1,182 @@
+"""The figures of a card, worked out by hand from made verdicts, and held against statsmodels, SciPy and `krippendorff`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import krippendorff
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from evals.meta.card.leanings import lengthened, longer_preferred, places
+from evals.meta.card.measured import Scores, distance, mean, share
+from evals.meta.card.probing import probed, probed_pairs
+from evals.meta.card.steadiness import again, changes, sampled
+from evals.meta.card.subject import Subject
+from judges.grouse import Grouse
+from judges.llm_eval import LLMEval
+from judges.pairwise import Pairwise
+from tests.evals.meta.card.made import pair, verdict
+
+ONE = Subject.of(LLMEval(["quality"]))
+TWO = Subject.of(LLMEval(["quality", "tone"]))
+PAIRS = Subject.of(Pairwise())
+
+
+def scores(*numbers: Any, subject: Subject = ONE) -> Scores:
+    names = [metric.name for metric in subject.metrics]
+    rows = [number if isinstance(number, tuple) else (number,) for number in numbers]
+    verdicts = [
+        verdict(str(place), None if row == (None,) else dict(zip(names, row, strict=True))) for place, row in enumerate(rows)
+    ]
+    return Scores.of(subject, verdicts)
+
+
+def preferences(*names: str | None) -> Scores:
+    return Scores.of(
+        PAIRS, [None if name is None else verdict(str(place), {"preference": name}) for place, name in enumerate(names)]
+    )
+
+
+def test_a_share_has_jeffreys_interval_and_a_mean_students() -> None:
+    found = share([1, 1, 0, 1, np.nan])
+    assert (found.value, found.count) == (0.75, 4)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(3, 4, method="jeffreys"))
+    assert (share([1, 1]).high, share([0, 0]).low) == (1, 0)
+    values = [1.0, 2.0, 4.0]
+    found = mean([*values, np.nan])
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 2, np.mean(values), stats.sem(values)))
+    assert distance([0, -1, 0, 0]).low == 0
+    alike = mean([2, 2, 2])
+    assert (alike.value, alike.low, alike.high) == (2, None, None), "an interval of no width would say that it is sure"
+    assert share([]).reason == mean([np.nan]).reason == "no sample has a score on both sides"
+
+
+def test_asked_again_each_sample_counts_once() -> None:
+    (found,) = again(ONE.metrics, scores(1, 2, 3, 4, None), [scores(1, 2, 3, 5, 1), scores(1, 4, 3, 4, 1)])
+    # Of four samples scored in all runs, two have one score throughout; differences of 0, 2 / 2, 0 and 1 / 2 points.
+    assert (found.identical.value, found.identical.count) == (0.5, 4)
+    assert found.difference.value == pytest.approx((0 + 1 + 0 + 0.5) / 4)
+    (nothing,) = again(ONE.metrics, scores(1), [])
+    assert (nothing.identical.value, nothing.identical.reason) == (None, "nothing was asked again")
+
+
+def test_over_seeds_the_scatter_is_within_samples_and_alpha_is_krippendorffs() -> None:
+    table = np.array([[1, 2, 3], [4, 4, 4], [0, 5, 1], [2, 2, 3]])
+    (found,) = sampled(ONE.metrics, [scores(*map(int, column)) for column in table.T])
+    assert found.deviation.value == pytest.approx(np.sqrt(table.var(axis=1, ddof=1).mean()))
+    assert found.of_scale == pytest.approx(np.sqrt(table.var(axis=1, ddof=1).mean()) / 5)
+    assert found.alpha.value == pytest.approx(krippendorff.alpha(table.T, level_of_measurement="interval"))
+    (same,) = sampled(ONE.metrics, [scores(3, 3), scores(3, 3)])
+    assert (same.deviation.value, same.alpha.value) == (0, None)
+    assert "chance would agree" in (same.alpha.reason or "")
+    (single,) = sampled(ONE.metrics, [scores(3)])
+    assert "two seeds" in (single.deviation.reason or "")
+
+
+def test_preferences_over_seeds_are_compared_as_names() -> None:
+    runs = [["A", "both", "tie", "B"], ["A", "neither", "tie", "B"], ["B", "both", "tie", "B"]]
+    (found,) = sampled(PAIRS.metrics, [preferences(*run) for run in runs])
+    codes = {name: code for code, name in enumerate(("A", "both", "B", "neither", "tie"))}
+    values = [[codes[name] for name in run] for run in runs]
+    assert found.alpha.value == pytest.approx(krippendorff.alpha(values, level_of_measurement="nominal"))
+
+
+def test_changes_have_their_distance_their_shift_and_the_sample_they_are_largest_in() -> None:
+    (found,) = changes("in bold", ONE.metrics, scores(1, 2, 3, 4, None), scores(1, 5, 2, None, 3), list("abcde"))
+    assert found.unchanged.value == pytest.approx(1 / 3)
+    assert found.unchanged.count == 3
+    assert found.distance.value == pytest.approx(4 / 3)
+    assert found.shift.value == pytest.approx(2 / 3)
+    assert found.of_scale == pytest.approx(4 / 15)
+    assert (found.largest, found.sample) == (3, "b")
+    (none,) = changes("in bold", ONE.metrics, scores(None), scores(1), ["a"])
+    assert (none.distance.value, none.largest, none.sample) == (None, None, None)
+    (still,) = changes("in bold", ONE.metrics, scores(1, 2), scores(1, 2), ["a", "b"])
+    assert (still.unchanged.value, still.largest, still.sample) == (1, 0, None)
+
+
+def test_a_metric_that_ceases_to_apply_has_changed_though_it_has_no_distance() -> None:
+    subject = Subject.of(Grouse())
+    names = [metric.name for metric in subject.metrics]
+    assert names == ["answer_relevancy", "completeness", "usefulness", "faithfulness"]
+    base, other = (
+        Scores.of(subject, [verdict("a", dict.fromkeys(names) | {"completeness": one}), verdict("b", dict.fromkeys(names))])
+        for one in (4, None)
+    )
+    found = {change.metric: change for change in changes("turned", subject.metrics, base, other, ["a", "b"])}
+    assert (found["completeness"].unchanged.value, found["completeness"].distance.value) == (0.5, None)
+    assert found["usefulness"].unchanged.value == 1
+
+
+def test_positions_are_counted_over_both_orders() -> None:
+    verdicts = [
+        pair("1", "A", "B"),  # the first both times
+        pair("2", "A", "A"),
+        pair("3", "B", "A"),  # the second both times
+        pair("4", "both", "neither"),
+        pair("5", "A", "B"),
+        verdict("6", None),
+    ]
+    found = places(verdicts)
+    assert (found.same.value, found.same.count) == (1 / 5, 5)
+    # Choices for one answer: pair 1 both first, pair 2 one of two, pair 3 none, pair 5 both first: 5 of 8.
+    assert (found.first.value, found.first.count) == (5 / 8, 8)
+    assert (found.first_gains, found.second_gains) == (2, 1)
+    nothing = places([pair("1", "both", "both")])
+    assert (nothing.first.value, nothing.first.reason) == (None, "no answer was ever preferred to the other")
+
+
+def test_length_is_an_association_and_an_experiment() -> None:
+    lengths = np.array([10.0, 20, 30, 40, np.nan])
+    found = lengthened(ONE.metrics, scores(1, 3, 2, 5, 5), scores(2, 3, 4, 5, None), lengths)[0]
+    assert found.association.value == pytest.approx(stats.spearmanr([10, 20, 30, 40], [1, 3, 2, 5]).statistic)
+    ends = [end for end in (-1.0, found.association.low, found.association.value, found.association.high, 1.0) if end is not None]
+    assert len(ends) == 5
+    assert ends == sorted(ends)
+    assert found.change.value == pytest.approx(3 / 4)
+    assert found.of_scale == pytest.approx(3 / 20)
+    flat = lengthened(ONE.metrics, scores(3, 3, 3), scores(3, 3, 3), np.array([1.0, 2, 3]))[0]
+    assert flat.association.reason == "all scores, or all lengths, are the same"
+
+
+def test_of_pairs_the_longer_and_the_padded_are_counted() -> None:
+    lengths = np.array([[9.0, 5], [5, 9], [9, 5], [5, 5], [9, 5]])
+    base = preferences("A", "A", "tie", "A", None)
+    # The padded answer is A in the first, third and fifth pair.
+    padded = preferences("A", "B", "B", "tie", "A")
+    found = longer_preferred(base, padded, lengths)
+    assert (found.association.value, found.association.count) == (0.5, 2)
+    assert (found.longer.value, found.shorter.value) == (3 / 5, 1 / 5)
+    assert found.net.value == pytest.approx(2 / 5)
+
+
+def test_a_probe_that_scores_as_high_counts_against_the_judge() -> None:
+    real = scores((5, 4), (3, 3), (2, 1), None, subject=TWO)
+    probe = scores((0, 4), (3, 3), (5, 0), (0, 0), subject=TWO)
+    found = probed("punctuation", TWO.metrics, real, probe)
+    # Taken together: 4 beside 9, 6 beside 6, 5 beside 3.
+    assert found.as_high.value == pytest.approx(2 / 3)
+    assert found.as_high.count == 3
+    quality, tone = found.metrics
+    assert quality.real.value == pytest.approx(10 / 3)
+    assert quality.probe.value == pytest.approx(8 / 3)
+    assert quality.as_high.value == pytest.approx(2 / 3)
+    assert tone.as_high.value == pytest.approx(2 / 3)
+    assert found.outcome == "unsure"
+
+
+@pytest.mark.parametrize(("real", "probe", "outcome"), [(5, 0, "pass"), (0, 5, "fail"), (3, 3, "fail")])
+def test_the_outcome_goes_by_the_interval(real: int, probe: int, outcome: str) -> None:
+    assert probed("x", ONE.metrics, scores(*[real] * 20), scores(*[probe] * 20)).outcome == outcome
+    assert probed("x", ONE.metrics, scores(None), scores(None)).outcome is None
+
+
+def test_a_pair_passes_where_the_real_answer_wins_in_both_orders() -> None:
+    found = probed_pairs("x", preferences(*["A"] * 19, "tie", None))
+    assert found.wins is not None
+    assert (found.wins.value, found.wins.count, found.outcome) == (0.95, 20, "pass")
+    assert found.as_high.value == pytest.approx(0.05)
+    assert probed_pairs("x", preferences(*["tie"] * 20)).outcome == "fail"

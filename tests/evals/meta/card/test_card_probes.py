@@ -1,0 +1,69 @@
+"""What is done to answers: that edits keep the words, padding adds none that is new, and citations follow their references."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evals.meta.card.probes import AGAIN, EDITS, NOTHING, from_elsewhere, padded, renumbered
+
+WORDS = re.compile(r"\w+")
+
+
+@given(st.text(max_size=200))
+def test_edits_leave_every_word_as_it_is(text: str) -> None:
+    for edit in EDITS.values():
+        assert WORDS.findall(edit(text)) == WORDS.findall(text)
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "edited"),
+    [
+        ("spaces doubled, a line's end behind", "a b.", "a  b.\n"),
+        ("the other kind of quotes", 'It\'s "so".', "It’s “so”."),
+        ("the other kind of quotes", "It’s “so”.", 'It\'s "so".'),
+        ("in bold", "Yes. ", "**Yes.**"),
+        ("as an item of a list", "Yes.", "- Yes."),
+    ],
+)
+def test_an_edit_by_example(title: str, text: str, edited: str) -> None:
+    assert EDITS[title](text) == edited
+
+
+def test_padding_is_the_last_sentence_once_more() -> None:
+    assert padded("It is far. Take the bus!") == f"It is far. Take the bus! {AGAIN} Take the bus!"
+    assert padded("Ok") == f"Ok {AGAIN} Ok"
+    assert padded("很远。坐公交车。") == f"很远。坐公交车。 {AGAIN} 坐公交车。"
+    assert padded("...") == f"... {AGAIN} ..."
+
+
+@given(st.text(max_size=200).filter(str.strip))
+def test_padding_adds_no_word_that_is_not_there(text: str) -> None:
+    longer = padded(text)
+    assert longer.startswith(text.rstrip())
+    assert set(WORDS.findall(longer)) <= set(WORDS.findall(text)) | set(WORDS.findall(AGAIN))
+
+
+def test_citations_follow_their_references_and_others_stay() -> None:
+    assert renumbered("So [1], and so [2][3]; see [4], [0] and [x].", 3) == "So [3], and so [2][1]; see [4], [0] and [x]."
+
+
+@given(st.lists(st.integers(0, 12)), st.integers(1, 10))
+def test_turning_references_twice_changes_nothing(numbers: list[int], count: int) -> None:
+    text = " ".join(f"[{number}]" for number in numbers)
+    assert renumbered(renumbered(text, count), count) == text
+
+
+def test_an_answer_from_elsewhere_is_of_another_question() -> None:
+    found = from_elsewhere(["p", "p", "q", None, "r"], ["a", "b", "a", "c", None])
+    assert found == [None, "a", "b", None, "a"], "a sample takes the next answer that is not its own to another question"
+    assert from_elsewhere(["p", "p"], ["a", "b"]) == [None, None]
+    assert from_elsewhere([], []) == []
+
+
+def test_answers_that_say_nothing_are_none_of_a_sample() -> None:
+    assert not WORDS.search(NOTHING["punctuation"])
+    assert len(set(WORDS.findall(NOTHING["one word"]))) == 1

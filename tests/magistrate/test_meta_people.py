@@ -1,0 +1,136 @@
+"""The commands that set judges beside people, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, write
+
+JUDGE = ("--model", "magistrate-tiny", "--dtype", "float32")
+QUICK = ("--rounds", "100")
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return found
+
+
+def rated_rows() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"s{place}",
+            "said": "How are you?",
+            "reply": f"Fine, and {'very ' * (place % 4)}well.",
+            "reference": f"I am {'very ' * (place % 3)}well, thanks.",
+            "doc": place // 3,
+            "anna": place % 5 + 1,
+            "bob": (place + place % 2) % 5 + 1,
+        }
+        for place in range(24)
+    ]
+
+
+PEOPLE = ("--human", "quality=anna,bob", "--field", "context=said", "--field", "response=reply", "--item", "doc", *QUICK)
+
+
+def test_a_judge_is_set_beside_people_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    source, report = write(tmp_path / "rated.jsonl", rated_rows()), tmp_path / "report"
+    command = ("meta", "people", source, *PEOPLE, *JUDGE, "--expected", "--embeddings", "magistrate-tiny", "-o", report)
+    done = magistrate(*command)
+    assert done.returncode == 0, done.stderr
+    for text in ("Pearson's r", "a rater and the others", "chrF", "magistrate-tiny, layer 2 of 3, F1", "24 samples of 8 items"):
+        assert text in done.stdout
+    assert {path.name for path in report.iterdir()} >= {"report.md", "report.json", "verdicts.jsonl"}
+    found = figures(report)
+    assert found["judge"] == "llm-eval on magistrate-tiny"
+    assert [one["referenced"] for one in found["groups"]] == [False, True]
+    kinds = [one["kind"] for one in found["groups"][1]["lines"]]
+    assert kinds == ["judge"] * 5 + ["expected"] * 5 + ["raters"] + ["baseline"] * 6
+    verdicts = (report / "verdicts.jsonl").read_text()
+
+    again = magistrate(*command)
+    assert again.returncode == 0, again.stderr
+    assert (report / "verdicts.jsonl").read_text() == verdicts
+    assert figures(report) == found
+
+    # The samples, judged by `magistrate score`, give the same figures.
+    samples = tmp_path / "samples.jsonl"
+    told = magistrate("meta", "people", source, *PEOPLE, "--write-samples", samples)
+    assert told.returncode == 0, told.stderr
+    assert "24 samples" in told.stdout
+    first = read(samples)[0]
+    assert first["context"] == "How are you?"
+    assert "anna" not in first
+    scored = magistrate("score", samples, "--judge", "llm-eval", *JUDGE, "--expected", "-o", tmp_path / "v.jsonl")
+    assert scored.returncode == 0, scored.stderr
+    other = tmp_path / "other"
+    given = magistrate("meta", "people", source, *PEOPLE, "--verdicts", tmp_path / "v.jsonl", "--expected", "-o", other)
+    assert given.returncode == 0, given.stderr
+    assert figures(other)["groups"][0] == found["groups"][0]
+
+
+def test_people_alone_need_no_judge(data: Path, tmp_path: Path) -> None:
+    done = magistrate("meta", "people", data / "usr" / "tc_usr_data.json", "--no-judge", *QUICK, "-o", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    assert "360 samples of 60 items" in done.stdout
+    found = figures(tmp_path / "r")
+    assert found["judge"] is None
+    assert [one["name"] for one in found["groups"][0]["lines"]] == ["a rater and the others"]
+    assert "## TopicalChat (USR), samples with a reference" in (tmp_path / "r" / "report.md").read_text()
+    assert not (tmp_path / "r" / "verdicts.jsonl").exists()
+
+
+def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> None:
+    source, report = data / "pandalm" / "testset-v1.json", tmp_path / "report"
+    done = magistrate("meta", "preferences", source, *JUDGE, "-O", "reasoning=no", "--limit", "12", *QUICK, "-o", report)
+    assert done.returncode == 0, done.stderr
+    for text in ("with majority", "Both orders agree on", "Krippendorff's alpha, nominal", "12 pairs scored"):
+        assert text in done.stdout
+    found = figures(report)
+    assert (found["pairs"], found["judged"]["scored"]) == (12, 12)
+    assert len(read(report / "verdicts.jsonl")) == 12
+    given = magistrate(
+        "meta", "preferences", source, "--verdicts", report / "verdicts.jsonl", "--limit", "12", *QUICK, "-o", tmp_path / "o"
+    )
+    assert given.returncode == 0, given.stderr
+    assert found["judged"].pop("judge") == "pairwise on magistrate-tiny"
+    other = figures(tmp_path / "o")
+    assert other["judged"].pop("judge") == "pairwise"
+    assert other == found
+    alone = magistrate("meta", "preferences", source, "--no-judge", *QUICK, "-o", tmp_path / "p")
+    assert alone.returncode == 0, alone.stderr
+    assert figures(tmp_path / "p")["judged"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--human", "quality"), "must be of the form QUALITY=COLUMN"),
+        (("--human", "quality=carl"), "there is no column `carl`"),
+        ((), "is no file of ratings that is known"),
+        ((*PEOPLE, "--no-judge", "--model", "m"), "`--no-judge` and `--model` contradict each other"),
+        ((*PEOPLE, "--no-judge", "--expected"), "`--no-judge` and `--expected` contradict each other"),
+        ((*PEOPLE, "--verdicts", "v.jsonl", "-O", "scale=0-5"), "`--verdicts` is in place of judging; leave out `-O`"),
+        ((*PEOPLE, "--verdicts", "v.jsonl"), "v.jsonl cannot be read"),
+        ((*PEOPLE, "--judge", "grouse", "--metric", "x"), "--metric has no meaning for judge `grouse`"),
+        ((*PEOPLE, "--layer", "2"), "`--layer` is of the model of `--embeddings`"),
+        ((*PEOPLE, "--write-samples", "s.csv"), "must end in .jsonl"),
+        (PEOPLE, "no model given"),
+    ],
+)
+def test_errors_are_sentences(tmp_path: Path, more: tuple[str, ...], words: str) -> None:
+    source = write(tmp_path / "rated.jsonl", rated_rows())
+    assert_one_sentence(magistrate("meta", "people", source, *more, cwd=tmp_path), words)
+    assert not (tmp_path / "report" / "report.json").exists()
+
+
+def test_samples_are_not_written_over_a_file(tmp_path: Path) -> None:
+    source = write(tmp_path / "rated.jsonl", rated_rows())
+    before = source.read_bytes()
+    done = magistrate("meta", "people", source, *PEOPLE, "--write-samples", source)
+    assert_one_sentence(done, "is there already")
+    assert source.read_bytes() == before
