@@ -6,6 +6,7 @@ import codecs
 import csv
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,12 +111,21 @@ def _row(path: Path, number: int, content: Any) -> Row:
 
 
 def row_id(sample: Sample, number: int | str) -> str:
-    """A sample's own id, or its number or whatever it goes by. A column of whole numbers with gaps reads as 7.0, and means 7."""
+    """A sample's own id, or its number or whatever it goes by."""
+    name = own_id(sample)
+    return well_formed(str(number)) if name is None else name
+
+
+def own_id(sample: Sample) -> str | None:
+    """The id that a sample has of its own: a text or a number; ``None`` where it has none.
+
+    A column of whole numbers with gaps reads as 7.0, and means 7.
+    """
     name = sample.get("id")
-    if isinstance(name, float) and name.is_integer():
-        name = int(name)
+    if isinstance(name, float) and math.isfinite(name):
+        name = int(name) if name.is_integer() else repr(name)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
-        name = number
+        return None
     return well_formed(str(name))
 
 

@@ -22,4 +22,7 @@ def number_in(value: object) -> float | None:
 
 def finite(value: object) -> float | None:
     """A number that can be averaged, or none. A truth value is 0 or 1."""
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    try:
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    except OverflowError:  # a whole number too large for a float
+        return None

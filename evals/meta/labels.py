@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from evals.meta.cells import is_empty, number_in
 from judges.errors import MagistrateError
-from judges.sources import Row, read_rows
+from judges.sources import Row, own_id, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,7 @@ def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], 
     Raises:
         MagistrateError: The file cannot be read, has no ids, or lacks a column that is asked for, or there is no such metric.
     """
-    strange = [name for name in columns if name not in metrics]
-    if strange:
-        raise MagistrateError(f"the verdicts have no numbers for `{strange[0]}`; they have {_named(metrics)}")
+    check_metrics(columns, metrics)
     rows = list(read_rows(path, encoding))
     header = dict.fromkeys(name for row in rows for name in row.sample or ())
     if "id" not in header:
@@ -53,12 +51,12 @@ def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], 
     wanted = dict(columns) or {name: name for name in metrics if name in header}
     missing = [name for name in wanted.values() if name not in header]
     if missing:
-        raise MagistrateError(f"{path}: there is no column `{missing[0]}`; there are {_named(list(header))}")
+        raise MagistrateError(f"{path}: there is no column `{missing[0]}`; there are {named(list(header))}")
     if not wanted:
         others = [name for name in header if name != "id"]
         raise MagistrateError(
-            f"no column of {path.name} ({_named(others)}) is named as a metric of the verdicts "
-            f"({_named(metrics)}); say which belong together: `--metric NAME=COLUMN`"
+            f"no column of {path.name} ({named(others)}) is named as a metric of the verdicts "
+            f"({named(metrics)}); say which belong together: `--metric NAME=COLUMN`"
         )
     labels = Labels(wanted, {name: {} for name in wanted}, empty={name: Counter() for name in wanted})
     for row in rows:
@@ -68,7 +66,7 @@ def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], 
 
 def _take(row: Row, labels: Labels) -> None:
     sample = row.sample
-    if sample is None or sample.get("id") in (None, ""):
+    if sample is None or own_id(sample) is None:
         labels.faults.append(row.problem or f"{row.place}: there is no id")
         return
     labels.ids[row.id] = None
@@ -84,5 +82,17 @@ def _take(row: Row, labels: Labels) -> None:
             labels.numbers[metric].setdefault(row.id, []).append(number)
 
 
-def _named(names: Sequence[str]) -> str:
+def check_metrics(wanted: Iterable[str], metrics: Sequence[str]) -> None:
+    """See that the verdicts have numbers for what is asked for.
+
+    Raises:
+        MagistrateError: They have none for one of them.
+    """
+    for name in wanted:
+        if name not in metrics:
+            raise MagistrateError(f"the verdicts have no numbers for `{name}`; they have {named(metrics)}")
+
+
+def named(names: Sequence[str]) -> str:
+    """Names of columns or metrics in a sentence."""
     return ", ".join(f"`{name}`" for name in names) or "none"

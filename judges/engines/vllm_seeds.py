@@ -11,7 +11,8 @@ def rewind_on_cpu() -> None:
 
     Where a step has room for a part of a prompt only, vLLM samples a token all the same, throws it away, and sets the request's
     generator back by an offset. A CPU's generators have none, and the engine would fail. Such a draw comes before the first token
-    of the answer, so the generator goes back to its seed.
+    of the answer, so the generator goes back to its seed. Where memory runs out and vLLM computes a request a second time, the
+    rest of its answer is drawn as from the start: a legal draw, though not the one that it would have been.
     """
     from vllm.platforms import current_platform
 
@@ -20,7 +21,7 @@ def rewind_on_cpu() -> None:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
     original = getattr(GPUModelRunner, "_bookkeeping_sync", None)
-    if original is None or hasattr(original, "__wrapped__"):
+    if original is None or hasattr(original, "rewinds"):
         return
 
     @wraps(original)
@@ -35,4 +36,5 @@ def rewind_on_cpu() -> None:
         finally:
             generators.update(taken)
 
+    bookkeeping.rewinds = True  # type: ignore[attr-defined]
     GPUModelRunner._bookkeeping_sync = bookkeeping

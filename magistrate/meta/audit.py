@@ -33,7 +33,7 @@ def audit(
     """Which verdicts to check by hand: how far off each may be, and what a label of it would be worth."""
     from evals.meta.checks.audit import audit as audited
     from evals.meta.checks.audit_found import Options
-    from evals.meta.checks.audit_words import figures, files, page
+    from evals.meta.checks.audit_words import FILES, figures, files, page
     from evals.meta.page import markdown
     from evals.meta.writing import write
     from magistrate.meta.showing import show
@@ -52,7 +52,7 @@ def audit(
         )
         found = audited(verdicts, human, options)
         made = page(found)
-        write(output, figures(found), markdown(made), files(found))
+        write(output, figures(found), markdown(made), files(found), FILES)
         show(made, output)
 
 

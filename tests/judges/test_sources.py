@@ -85,7 +85,7 @@ def test_counting_never_fails(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"), [(7, "7"), (7.0, "7"), ("x", "x"), (None, "3"), (float("nan"), "3"), (True, "3"), ("", "3")]
+    ("given", "found"), [(7, "7"), (7.0, "7"), (1.5, "1.5"), ("x", "x"), (None, "3"), (float("nan"), "3"), (True, "3"), ("", "3")]
 )
 def test_an_id_is_the_samples_own_or_its_number(given: object, found: str) -> None:
     assert row_id({"id": given}, 3) == found

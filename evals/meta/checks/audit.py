@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evals.meta.checks.audit_found import Audit, Checked, Intervals, MetricAudit, Options
 from evals.meta.checks.worth import expected_errors, squared_errors
 from evals.meta.estimate import LISTED
-from evals.meta.labels import Labels, read_labels
+from evals.meta.labels import Labels, check_metrics, read_labels
 from evals.meta.verdicts import metrics_of, read_verdicts, score_of
 from evals.statistics.conformal import Conformal, split_conformal
 from judges.errors import MagistrateError
@@ -45,6 +45,7 @@ def audit(verdicts: Path, human: Path | None, options: Options | None = None) ->
         if not options.random:
             raise MagistrateError("give people's labels as `--human FILE`, or `--random N` for ids to have labelled first")
         metrics = metrics_of(found)
+        check_metrics(options.columns, metrics)
         names = {name: options.columns.get(name, name) for name in options.columns or metrics}
         return Audit(
             metrics=[],

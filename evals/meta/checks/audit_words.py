@@ -11,6 +11,7 @@ from dataclasses import asdict, fields, replace
 from evals.dashboard.words import NONE, count, counted, line, number, percent
 from evals.meta.checks.audit_found import Audit, Intervals, MetricAudit
 from evals.meta.page import Block, Figures, Heading, Page, Remarks
+from evals.meta.writing import finite_only
 from judges.samples import well_formed
 
 WIDE = 0.75
@@ -37,13 +38,17 @@ def figures(found: Audit) -> dict[str, object]:
     return asdict(replace(found, metrics=())) | {"metrics": kept}
 
 
+FILES = ("to_check.csv", "intervals.jsonl", "to_label.csv")
+
+
 def files(found: Audit) -> dict[str, str]:
     """``to_check.csv``, ``intervals.jsonl`` and, where ids were drawn, ``to_label.csv``."""
     made = {}
     if found.metrics:
         made["to_check.csv"] = well_formed(_to_check(found))
         made["intervals.jsonl"] = "".join(
-            well_formed(json.dumps({"id": one.id, "metric": audit.metric} | _ends(asdict(one)), ensure_ascii=False)) + "\n"
+            well_formed(json.dumps(finite_only({"id": one.id, "metric": audit.metric} | _ends(asdict(one))), ensure_ascii=False))
+            + "\n"
             for audit in found.metrics
             for one in audit.verdicts
         )

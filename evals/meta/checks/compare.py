@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.meta.items import numbered
 from evals.meta.verdicts import metrics_of, read_verdicts, score_of
 from evals.statistics.paired import LEVEL, adjusted, items_needed, least_seen, paired
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
-from judges.sources import read_rows
+from judges.sources import own_id, read_rows
 from judges.verdict import Verdict
 
 FEW = 10
@@ -189,7 +190,7 @@ def _compare(
         )
     first, second = np.array(kept).T
     apart = first - second
-    found = paired(apart, np.array(of), level=options.level, seed=options.seed)
+    found = paired(apart, numbered(of), level=options.level, seed=options.seed)
     spread = float(apart.std(ddof=1))
     alike = float(np.ptp(apart)) < SAME
     known = not alike and found.spread > SAME
@@ -220,7 +221,7 @@ def _compare(
 def _metric_notes(apart: NDArray[np.float64], items: int, *, known: bool, moved: bool) -> list[str]:
     notes = []
     if items < FEW:
-        least = 2.0 ** (1 - items)
+        least = 2.0**-items  # ties with the sum at hand count one half
         notes.append(f"only {items} items: intervals of so few are rough, and the test's p cannot be below {least:.2g}")
     if not known:
         what = f"all differences are {apart[0]:g}" if np.ptp(apart) < SAME else "all items differ by the same"
@@ -281,7 +282,7 @@ def _items(options: Options, ids: Sequence[str], faults: dict[str, Fault]) -> di
     for row in rows:
         sample = row.sample or {}
         item = sample.get(options.item)
-        if sample.get("id") in (None, ""):
+        if own_id(sample) is None:
             add_fault(faults, f"without an id in {options.items.name}", row.place)
         elif item is not None and str(item).strip() and found.setdefault(row.id, str(item)) != str(item):
             raise MagistrateError(f"{row.place}: `{row.id}` is of item `{item}` here and of `{found[row.id]}` before")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evals.meta.cells import is_empty, number_in
+from evals.meta.labels import named
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
-from judges.sources import Row, read_rows
+from judges.sources import Row, own_id, read_rows
 
 Label = float | str
 
@@ -56,12 +57,12 @@ def read_ratings(
     rows = list(read_rows(path, encoding))
     header = dict.fromkeys(name for row in rows for name in row.sample or ())
     if strange := [name for name in columns if name not in kinds]:
-        raise MagistrateError(f"the verdicts have nothing for `{strange[0]}`; they have {_named(list(kinds))}")
+        raise MagistrateError(f"the verdicts have nothing for `{strange[0]}`; they have {named(list(kinds))}")
     wanted = _wide(kinds, columns, raters) if raters else _long(path, header, kinds, columns)
     for column in ("id", *(raters or ("rater", *wanted.values()))):
         if column not in header:
             hint = "; with a column for each rater, name them: `--rater ANNA,BEN`" if column == "rater" else ""
-            raise MagistrateError(f"{path}: there is no column `{column}`; there are {_named(list(header))}{hint}")
+            raise MagistrateError(f"{path}: there is no column `{column}`; there are {named(list(header))}{hint}")
     found = Ratings(wanted, {name: {} for name in wanted})
     for row in rows:
         _take(row, found, kinds, raters)
@@ -71,7 +72,7 @@ def read_ratings(
 def _wide(kinds: Mapping[str, object], columns: Mapping[str, str], raters: Sequence[str]) -> dict[str, str]:
     metrics = list(columns) or list(kinds)
     if len(metrics) != 1:
-        raise MagistrateError(f"columns of raters are of one metric; say which of {_named(metrics)}: `--metric NAME`")
+        raise MagistrateError(f"columns of raters are of one metric; say which of {named(metrics)}: `--metric NAME`")
     if len(set(raters)) != len(raters):
         raise MagistrateError("a column is given twice in `--rater`; each rater has one")
     return {metrics[0]: ", ".join(raters)}
@@ -82,7 +83,7 @@ def _long(path: Path, header: Mapping[str, None], kinds: Mapping[str, object], c
     if not wanted:
         others = [name for name in header if name not in ("id", "rater")]
         raise MagistrateError(
-            f"no column of {path.name} ({_named(others)}) is named as a metric of the verdicts ({_named(list(kinds))}); say "
+            f"no column of {path.name} ({named(others)}) is named as a metric of the verdicts ({named(list(kinds))}); say "
             "which belong together: `--metric NAME=COLUMN`, or name the raters' columns: `--rater ANNA,BEN`"
         )
     return wanted
@@ -90,7 +91,7 @@ def _long(path: Path, header: Mapping[str, None], kinds: Mapping[str, object], c
 
 def _take(row: Row, found: Ratings, kinds: Mapping[str, object], raters: Sequence[str]) -> None:
     sample = row.sample
-    if sample is None or sample.get("id") in (None, ""):
+    if sample is None or own_id(sample) is None:
         add_fault(found.faults, "no id", row.place)
         return
     found.ids[row.id] = None
@@ -118,8 +119,7 @@ def _take(row: Row, found: Ratings, kinds: Mapping[str, object], raters: Sequenc
 def _label(value: Any, numeric: bool) -> Label | None:
     if is_empty(value):
         return None
-    return number_in(value) if numeric else str(value).strip()
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
+    if numeric:
+        return number_in(value)
+    # 1.0 of a workbook is the name `1`.
+    return f"{value:g}" if isinstance(value, float) else str(value).strip()

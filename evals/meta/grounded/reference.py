@@ -22,7 +22,7 @@ from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.grouse import METRICS
 from judges.judge import Score
-from judges.sources import Row, read_rows
+from judges.sources import Row, own_id, read_rows
 
 NOTHING = ("none", "null")
 """What a cell of text says where the metric does not apply."""
@@ -156,7 +156,7 @@ def _from_rows(path: Path, rows: Sequence[Row]) -> Reference:
     found: dict[str, Grades] = {}
     faults: dict[str, Fault] = {}
     for row in rows:
-        if row.sample is None or row.sample.get("id") in (None, ""):
+        if row.sample is None or own_id(row.sample) is None:
             add_fault(faults, "reference row without an id" if row.sample else "reference row that cannot be read", row.id)
             continue
         if row.id in found:

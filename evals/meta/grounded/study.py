@@ -219,7 +219,10 @@ def _rates(results: Sequence[Result]) -> dict[str, Rate]:
 def _check_metrics(verdicts: Iterable[Verdict]) -> None:
     others = set()
     for verdict in verdicts:
-        if verdict.scores is None or any(metric in verdict.scores for metric in METRICS):
+        if verdict.scores is None:
+            continue
+        if any(metric in verdict.scores for metric in METRICS):
             return
         others.add(verdict.judge)
-    raise MagistrateError(f"these are verdicts of judge {', '.join(sorted(others))}; give those of judge grouse")
+    if others:
+        raise MagistrateError(f"these are verdicts of judge {', '.join(sorted(others))}; give those of judge grouse")

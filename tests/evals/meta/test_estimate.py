@@ -219,3 +219,28 @@ def test_a_share_that_is_not_known_is_null_in_json(made: Made) -> None:
     rate = json.loads(output.read_text())["metrics"][0]["rate"]
     assert rate["specificity"] is None
     assert not math.isnan(rate["estimate"])
+
+
+def test_an_id_that_is_none_is_not_taken_for_the_rows_number(tmp_path: Path) -> None:
+    verdicts = write_verdicts(tmp_path / "verdicts.jsonl", [scored(str(place), q=place % 5) for place in range(1, 41)])
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text("".join(json.dumps({"id": 100 + place + 0.5, "q": place % 5}) + "\n" for place in range(1, 21)))
+    with pytest.raises(MagistrateError, match=r"no id of labels.jsonl \(101.5, 102.5"):
+        estimate(verdicts, labels)
+    rows = [{"id": place, "q": place % 5} for place in range(1, 21)]
+    strange = [{"id": [21], "q": 1}, {"id": True, "q": 1}, {"id": None, "q": 1}, {"id": "", "q": 1}]
+    labels.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *strange]))
+    found = estimate(verdicts, labels)
+    assert found.metrics[0].mean.labels == 20
+    assert found.fault_count == 4
+    assert "there is no id" in found.faults[0]
+
+
+def test_a_number_that_no_float_holds_is_no_label(made: Made) -> None:
+    verdicts, _ = made.files()
+    labels = made.folder / "labels.jsonl"
+    rows = [*made.rows, {"id": "s50", "grammar": 10**400, "true": 1}]
+    labels.write_text("".join(json.dumps(row, default=int) + "\n" for row in rows))
+    found = estimate(verdicts, labels)
+    assert found.metrics[0].mean.labels == LABELLED
+    assert "which is no number" in found.faults[0]

@@ -192,7 +192,7 @@ def test_expected_scores_are_used_where_asked_for(made: Made) -> None:
 def test_few_items_are_warned_of_and_one_is_refused(made: Made) -> None:
     made.first = made.first[:5]
     (good, *_) = compare(*made.files()).metrics
-    assert good.notes[0] == "only 5 items: intervals of so few are rough, and the test's p cannot be below 0.062"
+    assert good.notes[0] == "only 5 items: intervals of so few are rough, and the test's p cannot be below 0.031"
     made.first = made.first[:1]
     with pytest.raises(MagistrateError, match="scored on 1 items; a comparison needs two"):
         compare(*made.files())

@@ -74,6 +74,20 @@ def test_a_number_among_names_is_a_name(made: Made) -> None:
     assert kind.unscored == {"the verdict has no label for it": 1}
 
 
+def test_a_whole_number_of_a_workbook_is_the_name_that_the_judge_writes(made: Made) -> None:
+    made.verdicts = [scored(f"s{place}", kind=str(int(truth > 2))) for place, truth in enumerate(made.truth)]
+    rows = [
+        {"id": f"s{place}", "rater": rater, "kind": float(label > 2)}
+        for place, row in enumerate(made.people.tolist())
+        for rater, label in zip(RATERS, row, strict=True)
+    ]
+    verdicts, _ = made.write()
+    labels = made.folder / "raters.jsonl"
+    labels.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (kind,) = replace(verdicts, labels).metrics
+    assert kind.found == alternative_annotator(made.truth > 2, made.people > 2, graded=False)
+
+
 def test_a_column_a_rater_is_the_same(made: Made) -> None:
     rows = [{"id": f"s{place}", **dict(zip(RATERS, row, strict=True))} for place, row in enumerate(made.people.tolist())]
     (wide,) = replace(*made.write(rows), Options(columns={"good": "good"}, raters=RATERS)).metrics

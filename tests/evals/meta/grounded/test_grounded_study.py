@@ -159,6 +159,8 @@ def test_verdicts_of_another_judge_are_refused() -> None:
     other = Verdict(id=CASES[0].id, judge="llm-eval", status="scored", scores={"content": 3}, sample="s", fingerprint="f")
     with pytest.raises(MagistrateError, match="verdicts of judge llm-eval; give those of judge grouse"):
         study(CASES, {other.id: other})
+    with pytest.raises(MagistrateError, match="give those of judge grouse"):
+        study(CASES, {CASES[1].id: unscored(CASES[1].id, "broken"), other.id: other})
     assert study(CASES, {CASES[0].id: unscored(CASES[0].id, "broken")}).total == 0
 
 
