@@ -21,11 +21,13 @@ from evals.ratings.rounds import check_rounds, in_blocks
 from evals.statistics.association_lanes import LANES, draw, gather, three_coefficients
 from evals.statistics.bootstrap import LEVEL, ROUNDS
 from evals.statistics.correlation import LEAST_PAIRS
-from evals.statistics.percentiles import percentile_ends
+from evals.statistics.percentiles import mean_of_defined, percentile_ends
 from judges.errors import MagistrateError
 
 Coefficient = Literal["pearson", "spearman", "kendall"]
 COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
+
+TOO_CLOSE = "its values are too close to each other for a float to tell how far apart they are"
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +89,7 @@ def associations(
     study = _Study(columns, targets, items, rounds, level, seed, threads)
     width = study.others.shape[1]
     pairs = [(one, other) for one in range(study.columns.shape[1]) for other in range(width)]
-    values, drawn = study.resampled(pairs)
+    values, drawn, _ = study.resampled(pairs)
     found = [study.told(*pair, values[place], drawn[:, place]) for place, pair in enumerate(pairs)]
     return [found[begin : begin + width] for begin in range(0, len(found), width)]
 
@@ -105,6 +107,8 @@ def mean_association(
     """The mean coefficient of the first column with the first target, the second with the second, and so on.
 
     Each pair of columns weighs as many rows as it has. One that has no coefficient is left out, and ``reason`` says how many are.
+    The mean of a resample is over the pairs that have one in it, by the rows they have there: of a rater with few ratings, many
+    resamples are constant.
 
     Args:
         columns: As in ``associations``; ``(N, P)``.
@@ -122,7 +126,7 @@ def mean_association(
     if study.columns.shape != study.others.shape:
         raise MagistrateError(f"columns go with targets one by one: there are {study.columns.shape} and {study.others.shape}")
     pairs = [(place, place) for place in range(study.columns.shape[1])]
-    values, drawn = study.resampled(pairs)
+    values, drawn, sizes = study.resampled(pairs)
     there = ~(np.isnan(study.columns) | np.isnan(study.others))
     counts = there.sum(axis=0)
     used = there.any(axis=1)
@@ -133,11 +137,11 @@ def mean_association(
         if not defined.any():
             found[name] = Association(None, None, None, rows, clusters, 0, "no pair of columns has a coefficient")
             continue
-        weights = counts[defined] / counts[defined].sum()
         missing = int((~defined).sum())
         reason = f"{missing} of {len(defined)} pairs of columns have no coefficient and are left out" if missing else None
-        mean = float(values[defined, place] @ weights)
-        found[name] = _interval(mean, drawn[:, defined, place] @ weights, rows, clusters, level, reason)
+        mean = float(mean_of_defined(values[defined, place], counts[defined].astype(np.float64)))
+        means = mean_of_defined(drawn[:, defined, place], sizes[:, defined])
+        found[name] = _interval(mean, means, rows, clusters, level, reason)
     return found
 
 
@@ -167,14 +171,16 @@ class _Study:
         self.rounds, self.level, self.threads = rounds, level, threads
         self.seed = checked_seed(seed)
 
-    def resampled(self, pairs: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-        """The coefficients of pairs of columns, ``(P, 3)``, and those of every resample, ``(rounds, P, 3)``. NaN: undefined."""
+    def resampled(self, pairs: Sequence[tuple[int, int]]) -> tuple[Floats, Floats, Floats]:
+        """The coefficients of pairs of columns, ``(P, 3)``, those of every resample, ``(rounds, P, 3)``, and the rows of pairs
+        in it, ``(rounds, P)``. NaN: undefined.
+        """
         cells = [_Cells(self.columns[:, one], self.others[:, other]) for one, other in pairs]
 
         def coefficients(weights: NDArray[np.int32], kept: int) -> Floats:
-            found = np.empty((len(cells), LANES, len(COEFFICIENTS)))
+            found = np.empty((len(cells), LANES, len(COEFFICIENTS) + 1))
             for one, place in zip(cells, found, strict=True):
-                one.coefficients(weights, self.number, place)
+                place[:, -1] = one.coefficients(weights, self.number, place[:, :-1])
             return found.swapaxes(0, 1)[:kept]
 
         def block(begin: int, end: int) -> Floats:
@@ -183,7 +189,8 @@ class _Study:
             return coefficients(weights, end - begin)
 
         values = coefficients(np.ones((self.clusters, LANES), np.int32), 1)[0]
-        return values, np.concatenate(list(in_blocks(self.rounds, LANES, block, self.threads)))
+        drawn = np.concatenate(list(in_blocks(self.rounds, LANES, block, self.threads)))
+        return values[:, :-1], drawn[..., :-1], drawn[..., -1]
 
     def told(self, one: int, other: int, values: Floats, drawn: Floats) -> Associations:
         column, target = self.columns[:, one], self.others[:, other]
@@ -200,7 +207,9 @@ class _Study:
         if reason is not None:
             return {name: Association(None, None, None, pairs, clusters, 0, reason) for name in COEFFICIENTS}
         return {
-            name: _interval(float(values[place]), drawn[:, place], pairs, clusters, self.level)
+            name: Association(None, None, None, pairs, clusters, 0, TOO_CLOSE)
+            if np.isnan(values[place])
+            else _interval(float(values[place]), drawn[:, place], pairs, clusters, self.level)
             for place, name in enumerate(COEFFICIENTS)
         }
 
@@ -223,10 +232,12 @@ class _Cells:
         self.cell = np.full(len(column), len(kinds), np.int64)
         self.cell[there] = cell
 
-    def coefficients(self, weights: NDArray[np.int32], number: NDArray[np.int64], found: Floats) -> None:
+    def coefficients(self, weights: NDArray[np.int32], number: NDArray[np.int64], found: Floats) -> NDArray[np.int64]:
+        """Put the coefficients of each lane in ``found``; the rows of each."""
         counts = np.zeros((len(self.first) + 1, LANES), np.int32)
         gather(weights, number, self.cell, counts)
         three_coefficients(counts, self.first, self.second, self.first_values, self.second_values, found)
+        return np.asarray(counts[:-1].sum(axis=0), np.int64)
 
 
 def _scaled(values: Floats) -> Floats:

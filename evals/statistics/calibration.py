@@ -13,6 +13,7 @@ of the two: such a judge is above ``perfect_high`` 5% of the time (200 simulated
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,13 +136,13 @@ def _error(said: Floats, true: Floats, number: NDArray[np.int64]) -> float:
     return float(np.abs(np.bincount(number, said - true)).sum()) / len(said)
 
 
-def _perfect(
-    said: Floats, true: Floats, number: NDArray[np.int64], rounds: int, chance: np.random.Generator
-) -> NDArray[np.float64]:
-    """``(rounds, N)`` labels as they would be if every prediction held on average."""
+def _perfect(said: Floats, true: Floats, number: NDArray[np.int64], rounds: int, chance: np.random.Generator) -> Iterator[Floats]:
+    """``(N,)`` labels as they would be if every prediction held on average, once for each round."""
     if np.isin(true, (0.0, 1.0)).all() and said.min() >= 0 and said.max() <= 1:
-        return (chance.random((rounds, len(said))) < said).astype(np.float64)
+        for _ in range(rounds):
+            yield (chance.random(len(said)) < said).astype(np.float64)
+        return
     sizes = np.bincount(number)[number]
     scatter = (true - np.bincount(number, true)[number] / sizes) * np.sqrt(sizes / np.maximum(sizes - 1, 1))
-    drawn: Floats = scatter[chance.integers(len(said), size=(rounds, len(said)))]
-    return said + drawn
+    for _ in range(rounds):
+        yield said + scatter[chance.integers(len(said), size=len(said))]

@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from evals.ratings.rounds import check_rounds
 from evals.statistics.bootstrap import LEVEL, ROUNDS
-from evals.statistics.percentiles import percentile_ends
+from evals.statistics.nominal_tables import Label, Sides, Tables
+from evals.statistics.percentiles import mean_of_defined, percentile_ends
 from judges.errors import MagistrateError
 
 NO_ROW = "no row has labels of both"
+CONSTANT = "both always name the same, so chance would agree as well"
 
-Label = int | str
 Floats = NDArray[np.float64]
-Sides = tuple[Sequence[Label | None], Sequence[Label | None]]
-"""What one rater names and what the other does, row by row; ``None`` where one names nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +82,21 @@ def nominal(
     Raises:
         MagistrateError: The lists do not belong together, or there are no rounds or no such level.
     """
-    return mean_nominal([(first, second)], items, rounds=rounds, level=level, seed=seed)
+    return nominals([(first, second)], items, rounds=rounds, level=level, seed=seed)[0][0]
 
 
-def mean_nominal(
+def nominals(
     pairs: Sequence[Sides],
     items: ArrayLike | None = None,
     *,
     rounds: int = ROUNDS,
     level: float = LEVEL,
     seed: int = 0,
-) -> Nominal:
-    """The mean agreement of several pairs of raters on the same rows, one resample serving all pairs.
+) -> tuple[list[Nominal], Nominal]:
+    """The agreement of several pairs of raters on the same rows, and the mean over pairs, one resample serving all.
 
-    Each pair weighs as many rows as it has in common. A pair without kappa is left out of that, and the reason says how many are.
+    In the mean each pair weighs as many rows as it has in common. A pair without kappa is left out of that, and the reason says
+    how many are. The mean of a resample is over the pairs that have a figure in it, by the rows they have there.
 
     Args:
         pairs: Each pair's sides, all of N rows.
@@ -104,6 +104,9 @@ def mean_nominal(
         rounds: Likewise.
         level: Likewise.
         seed: Likewise.
+
+    Returns:
+        That of each pair, and the mean.
 
     Raises:
         MagistrateError: As in ``nominal``.
@@ -114,72 +117,68 @@ def mean_nominal(
         raise MagistrateError(f"raters and items have the same rows; there are {', '.join(map(str, sorted(sizes)))} of raters")
     size = next(iter(sizes), 0)
     if not size:
-        return Nominal(Share(None, None, None, 0, NO_ROW), Share(None, None, None, 0, NO_ROW), 0, 0)
-    number = np.arange(size) if items is None else np.unique(np.asarray(items), return_inverse=True)[1]
-    labels = {label: place for place, label in enumerate(dict.fromkeys(_named(pairs)))}
-    width = max(len(labels), 1)
-    clusters = int(number.max()) + 1
-    tables = np.zeros((clusters, len(pairs), width, width))
-    rated = np.zeros(size, bool)
-    for place, (first, second) in enumerate(pairs):
-        for row, (one, other) in enumerate(zip(first, second, strict=True)):
-            if one is not None and other is not None:
-                tables[number[row], place, labels[one], labels[other]] += 1
-                rated[row] = True
-    rows, found = int(rated.sum()), len(np.unique(number[rated]))
-    whole = tables.sum(axis=0, keepdims=True)
-    weights = whole[0].sum(axis=(1, 2))
-    # Items of equal tables are all one to a resample, so it is drawn by kinds of items.
-    kinds, counts = np.unique(tables.reshape(clusters, len(pairs) * width * width), axis=0, return_counts=True)
-    chance = np.random.default_rng(seed)
-    drawn = chance.multinomial(clusters, counts / clusters, rounds) @ kinds
-    resampled = drawn.reshape(rounds, len(pairs), width, width)
-    figures = [
-        _mean(values[0], values[1:], weights, found, level, why)
-        for values, why in zip(
-            _figures(np.concatenate([whole, resampled])),
-            (NO_ROW, "both always name the same, so chance would agree as well"),
-            strict=True,
+        none = Share(None, None, None, 0, NO_ROW)
+        return [Nominal(none, none, 0, 0) for _ in pairs], Nominal(none, none, 0, 0)
+    tables = Tables(pairs, np.arange(size) if items is None else np.unique(np.asarray(items), return_inverse=True)[1])
+    whole, weights = _figures(np.array([tables.of(place).sum(axis=0) for place in range(len(pairs))], np.float64))
+    drawn = np.empty((2, len(pairs), rounds))
+    means = np.empty((2, rounds))
+    defined = ~np.isnan(whole)
+    begin = 0
+    for counts in tables.resamples(rounds, seed):
+        found, rows_drawn = _figures(counts)
+        end = begin + counts.shape[1]
+        drawn[:, :, begin:end] = found
+        for figure, inside in enumerate(defined):
+            means[figure, begin:end] = mean_of_defined(found[figure, inside].T, rows_drawn[inside].T)
+        begin = end
+    each = []
+    for place in range(len(pairs)):
+        rows, clusters = tables.rated([place])
+        agreement, kappa = (
+            _share(float(whole[figure, place]), drawn[figure, place], rows, clusters, level, why)
+            for figure, why in enumerate((NO_ROW, CONSTANT))
         )
-    ]
-    return Nominal(figures[0], figures[1], rows, found)
-
-
-def _named(pairs: Sequence[Sides]) -> list[Label]:
-    return [label for sides in pairs for side in sides for label in side if label is not None]
+        each.append(Nominal(agreement, kappa, rows, clusters))
+    rows, clusters = tables.rated(range(len(pairs)))
+    told = []
+    for figure, why in enumerate((NO_ROW, CONSTANT)):
+        mean = float(mean_of_defined(whole[figure], weights))
+        empty, missing = int((weights == 0).sum()), int((~defined[figure]).sum())
+        reason = "; ".join(
+            f"{amount} of {len(pairs)} pairs of raters are left out: {cause}"
+            for amount, cause in ((empty, NO_ROW), (missing - empty, why))
+            if amount
+        )
+        told.append(_share(mean, means[figure], rows, clusters, level, why, reason))
+    return each, Nominal(told[0], told[1], rows, clusters)
 
 
 def _figures(tables: Floats) -> tuple[Floats, Floats]:
-    """Agreement and kappa of tables ``(R, P, K, K)``, each ``(R, P)``; NaN where one is undefined."""
-    size = tables.sum(axis=(2, 3))
+    """Agreement and kappa of tables ``(..., K, K)``, as ``(2, ...)``, NaN where one is undefined; and their rows, ``(...)``."""
+    size = tables.sum(axis=(-2, -1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        agreed = np.trace(tables, axis1=2, axis2=3)
+        agreed = np.trace(tables, axis1=-2, axis2=-1)
         # In whole numbers up to the end, so that what chance gives is exactly 1 where it is.
-        by_chance = (tables.sum(axis=2) * tables.sum(axis=3)).sum(axis=2)
+        by_chance = (tables.sum(axis=-2) * tables.sum(axis=-1)).sum(axis=-1)
         rest = size**2 - by_chance
         kappa = np.where(rest > 0, (agreed * size - by_chance) / rest, np.nan)
-        return agreed / size, kappa
+        return np.array([agreed / size, kappa]), size
 
 
-def _mean(value: Floats, drawn: Floats, weights: Floats, items: int, level: float, why: str) -> Share:
-    """The mean over pairs of raters.
+def _share(value: float, drawn: Floats, rows: int, items: int, level: float, why: str, reason: str | None = None) -> Share:
+    """A figure with its interval.
 
     Args:
-        value: ``(P,)`` of all rows.
-        drawn: ``(rounds, P)`` of resamples.
-        weights: ``(P,)`` rows.
-        items: How many there are.
+        value: Of all rows; NaN where it is undefined.
+        drawn: Of resamples.
+        rows: How many there are.
+        items: Likewise.
         level: Of the interval.
-        why: Why a pair has no value, if it has rows.
+        why: Why there is no value, if there are rows.
+        reason: What else is to be said.
     """
-    if not weights.any():
-        return Share(None, None, None, 0, NO_ROW)
-    defined = ~np.isnan(value)
-    if not defined.any():
-        return Share(None, None, None, 0, why)
-    share = weights[defined] / weights[defined].sum()
-    missing = int((~defined).sum())
-    reason = f"{missing} of {len(value)} pairs of raters are left out: {why}" if missing else None
-    mean = float(value[defined] @ share)
-    low, high, left_out, none = percentile_ends(drawn[:, defined] @ share, items, level)
-    return Share(mean, low, high, left_out, "; ".join(filter(None, (reason, none))) or None)
+    if np.isnan(value):
+        return Share(None, None, None, 0, why if rows else NO_ROW)
+    low, high, left_out, none = percentile_ends(drawn, items, level)
+    return Share(float(value), low, high, left_out, "; ".join(filter(None, (reason, none))) or None)

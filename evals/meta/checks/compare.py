@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evals.meta.items import numbered
+from evals.meta.labels import header_of
 from evals.meta.verdicts import metrics_of, read_verdicts, score_of
 from evals.statistics.paired import LEVEL, adjusted, items_needed, least_seen, paired
 from evals.tasks.instances import Fault, add_fault
@@ -274,7 +275,7 @@ def _items(options: Options, ids: Sequence[str], faults: dict[str, Fault]) -> di
     if options.items is None or options.item is None:
         return {row_id: row_id for row_id in ids}
     rows = list(read_rows(options.items, options.encoding))
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    header = header_of(options.items, rows)
     for column in ("id", options.item):
         if column not in header:
             raise MagistrateError(f"{options.items}: there is no column `{column}`; there are {', '.join(header) or 'none'}")

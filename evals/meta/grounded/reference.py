@@ -16,6 +16,7 @@ import numpy as np
 from evals.meta.cells import number_in
 from evals.meta.grounded.conditions import FOLLOWING
 from evals.meta.grounded.study import Grades, completed, grades
+from evals.meta.labels import header_of
 from evals.meta.verdicts import read_verdicts
 from evals.statistics.correlation import LEAST_PAIRS, rank_correlation
 from evals.tasks import Fault, add_fault
@@ -150,7 +151,7 @@ def read_reference(path: Path, encoding: str | None = None) -> Reference:
 
 
 def _from_rows(path: Path, rows: Sequence[Row]) -> Reference:
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    header = header_of(path, rows)
     if "id" not in header or not any(metric in header for metric in METRICS):
         raise MagistrateError(f"{path}: a reference evaluator's rows have `id` and columns named {', '.join(METRICS)}")
     found: dict[str, Grades] = {}

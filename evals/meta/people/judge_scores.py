@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.dashboard.words import counted
 from evals.meta.cells import finite
-from evals.meta.people.ratings import mean
 from evals.tasks import Fault, add_fault
+from judges.affinity import Affinity
 from judges.errors import MagistrateError
+from judges.llm_eval import LLMEval
 from judges.verdict import Verdict
 
 MEAN = "mean of the metrics"
 UNMATCHED = "verdict of no sample of this file"
 MISSING = "no verdict"
 
+ONE_SCALE = (LLMEval.name, Affinity.name)
+"""Judges that score all their metrics on one scale, whatever their options."""
 
 Columns = Mapping[str, NDArray[np.float64]]
+Scales = Mapping[str, Sequence[int]]
+"""Metric to every number it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,7 @@ class JudgeScores:
         expectations: Likewise of expected scores; empty where they are not wanted.
         unscored: Reason to how many samples have no scores.
         labels: Metrics whose values are labels and no numbers.
+        notes: Why there is no mean of the metrics, or none of some samples.
         faults: Verdicts and samples that do not belong together.
     """
 
@@ -39,18 +47,24 @@ class JudgeScores:
     expectations: Columns
     unscored: Mapping[str, int]
     labels: Sequence[str]
+    notes: Sequence[str] = field(default_factory=tuple)
     faults: Sequence[Fault] = field(default_factory=tuple)
 
 
-def judge_scores(ids: Sequence[str], verdicts: Mapping[str, Verdict], *, expected: bool = False) -> JudgeScores:
+def judge_scores(
+    ids: Sequence[str], verdicts: Mapping[str, Verdict], *, expected: bool = False, scales: Scales | None = None
+) -> JudgeScores:
     """The numbers of verdicts, sample by sample.
 
-    A metric that does not apply to a sample has no number there, and its mean is that of the others.
+    A metric that does not apply to a sample has no number there. The mean of the metrics is of samples that have all of them, and
+    there is one only where all have one scale: a mean over whichever apply, or of grades from 1 to 5 and of 0 and 1, puts a bad
+    answer above a good one.
 
     Args:
         ids: Of the samples.
         verdicts: By id.
         expected: Whether the expectations are wanted too.
+        scales: Of the judge's numeric metrics; ``None`` where only its verdicts are known.
 
     Raises:
         MagistrateError: No verdict belongs to any sample.
@@ -75,12 +89,14 @@ def judge_scores(ids: Sequence[str], verdicts: Mapping[str, Verdict], *, expecte
                 add_fault(faults, "verdict without expected scores", name)
         written.append(scores)
         expectations.append(means)
+    notes: list[str] = []
+    numbers, likely = _columns(written), _columns(expectations) if expected else {}
+    columns = [numbers, likely]
+    if any(len(found) > 1 for found in columns):
+        why = _no_mean(dict.fromkeys(metric for found in columns for metric in found), scales, verdicts.values())
+        notes += [why] if why else _add_means(columns)
     return JudgeScores(
-        _columns(written),
-        _columns(expectations) if expected else {},
-        dict(unscored.most_common()),
-        list(labels),
-        [*unmatched(ids, verdicts), *faults.values()],
+        numbers, likely, dict(unscored.most_common()), list(labels), notes, [*unmatched(ids, verdicts), *faults.values()]
     )
 
 
@@ -107,11 +123,37 @@ def unmatched(ids: Sequence[str], verdicts: Mapping[str, Verdict]) -> list[Fault
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:
     metrics = dict.fromkeys(metric for row in rows for metric in row)
-    found = {metric: np.array([row.get(metric, np.nan) for row in rows], np.float64) for metric in metrics}
-    if len(found) > 1:
-        means = [mean(list(row.values())) for row in rows]
-        found[MEAN] = np.array([np.nan if one is None else one for one in means], np.float64)
-    return found
+    return {metric: np.array([row.get(metric, np.nan) for row in rows], np.float64) for metric in metrics}
+
+
+def _no_mean(metrics: Collection[str], scales: Scales | None, verdicts: Collection[Verdict]) -> str | None:
+    """Why a mean of the metrics would mean nothing; ``None`` where they have one scale."""
+    if scales is None:
+        unknown = sorted({one.judge for one in verdicts if one.judge not in ONE_SCALE})
+        if not unknown:
+            return None
+        return (
+            f"there is no {MEAN}: verdicts of {', '.join(f'`{one}`' for one in unknown)} do not tell whether all have one scale"
+        )
+    found = {tuple(sorted(scales.get(metric, ()))) for metric in {*metrics, *scales}}
+    if len(found) == 1 and () not in found:
+        return None
+    return f"there is no {MEAN}: they have different scales"
+
+
+def _add_means(columns: Sequence[dict[str, NDArray[np.float64]]]) -> list[str]:
+    """Add the means over metrics; what to say of samples that have only some."""
+    notes = []
+    for found, name in zip(columns, ("score", "expected score"), strict=True):
+        if len(found) < 2:
+            continue
+        table = np.column_stack(list(found.values()))
+        found[MEAN] = np.array([math.fsum(row) / len(row) for row in table.tolist()], np.float64)
+        there = ~np.isnan(table)
+        if partial := int((there.any(axis=1) & ~there.all(axis=1)).sum()):
+            lack = "lacks" if partial == 1 else "lack"
+            notes.append(f"{counted(partial, 'sample')} {lack} the {name} of a metric, and so the {MEAN}")
+    return notes
 
 
 def judge_names(verdicts: Mapping[str, Verdict]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from evals.dashboard.words import NONE, count, counted, interval, number, percent
+from evals.dashboard.words import count, counted, number, percent
 from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
 from evals.meta.people.compared import FIRST, SECOND, TIE
+from evals.meta.people.figures import figure_cell
 from evals.meta.people.preferences import CHOICES, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
 from evals.statistics.nominal import Nominal, Share
@@ -43,7 +44,7 @@ def _judged(judged: Judged) -> Iterator[Block]:
             (
                 f"{part.name}, no ties" if part.without_ties else part.name,
                 count(part.majority.rows),
-                *(_cell(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
+                *(figure_cell(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
             )
             for part in judged.parts
         ],
@@ -69,7 +70,7 @@ def _raters(raters: Raters) -> Iterator[Block]:
     rows.append(("the same, no ties", raters.ceiling_without_ties))
     yield Figures(
         ("people", "pairs", "agreement", "kappa"),
-        [(name, count(found.rows), _cell(found.agreement), _cell(found.kappa)) for name, found in rows],
+        [(name, count(found.rows), figure_cell(found.agreement), figure_cell(found.kappa)) for name, found in rows],
     )
     why = "" if raters.reason is None else f": {raters.reason}"
     yield f"Krippendorff's alpha, nominal: {number(raters.alpha)}{why}."
@@ -104,19 +105,11 @@ def _collect(causes: dict[str, list[str]], name: str, found: Nominal, rounds: in
     """Add why figures or intervals are missing, and what they do not rest on, under the cause."""
     agreement, kappa = found.agreement.reason, found.kappa.reason
     told = [agreement] if agreement == kappa else [agreement and f"agreement: {agreement}", kappa and f"kappa: {kappa}"]
-    if found.kappa.left_out:
+    if found.kappa.left_out and found.kappa.low is not None:
         told.append(f"kappa is undefined in {found.kappa.left_out:,} of {rounds:,} resamples, which are left out")
     for said in told:
         if said is not None:
             causes.setdefault(said, []).append(name)
-
-
-def _cell(one: Share) -> str:
-    if one.value is None:
-        return NONE
-    # What rounds to nothing has no sign.
-    value, low, high = (None if end is None else round(end, 2) + 0.0 for end in (one.value, one.low, one.high))
-    return number(value, 2) if low is None else f"{number(value, 2)} ({interval(low, high, 2)})"
 
 
 def _percents(one: Share) -> str:

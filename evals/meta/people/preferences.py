@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evals.meta.items import numbered
 from evals.meta.people.compared import FIRST, SECOND, TIE, Compared, ComparedSet, choice_of
 from evals.meta.people.judge_scores import judge_names, unmatched
 from evals.meta.people.rater_choices import Choices, Options, Raters, agreement, among_raters
-from evals.meta.people.ratings import numbered
 from evals.statistics.bootstrap import grouped_intervals
 from evals.statistics.nominal import Nominal, Share
 from evals.statistics.percentiles import LEAST_ITEMS

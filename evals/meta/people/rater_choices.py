@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from evals.meta.items import numbered
 from evals.meta.people.compared import TIE, Compared, ComparedSet, majority
-from evals.meta.people.ratings import numbered
 from evals.statistics.bootstrap import LEVEL, ROUNDS
-from evals.statistics.nominal import Nominal, mean_nominal, nominal
+from evals.statistics.nominal import Nominal, nominals
 from judges.agreement import Agreement
 
 Choices = Sequence[int | None]
@@ -67,7 +67,7 @@ def agreement(
     if without_ties:
         sides = [_decided(*both) for both in sides]
     items = numbered([one.item for one in pairs])
-    return mean_nominal(sides, items, rounds=options.rounds, level=options.level, seed=options.seed)
+    return nominals(sides, items, rounds=options.rounds, level=options.level, seed=options.seed)[1]
 
 
 def _decided(first: Choices, second: Choices) -> tuple[Choices, Choices]:
@@ -81,14 +81,9 @@ def among_raters(compared: ComparedSet, options: Options) -> Raters:
     pairs = compared.pairs
     raters: list[Choices] = list(zip(*(one.choices for one in pairs), strict=True))
     items = numbered([one.item for one in pairs])
-    both = [
-        (
-            compared.raters[one],
-            compared.raters[other],
-            nominal(raters[one], raters[other], items, rounds=options.rounds, level=options.level, seed=options.seed),
-        )
-        for one, other in combinations(range(len(raters)), 2)
-    ]
+    places = list(combinations(range(len(raters)), 2))
+    sides = [(raters[one], raters[other]) for one, other in places]
+    each, mean = nominals(sides, items, rounds=options.rounds, level=options.level, seed=options.seed)
     others: list[tuple[Choices, Choices]] = [
         (raters[place], [majority([*one.choices[:place], *one.choices[place + 1 :]]) for one in pairs])
         for place in range(len(raters) if len(raters) > 1 else 0)
@@ -100,8 +95,8 @@ def among_raters(compared: ComparedSet, options: Options) -> Raters:
     if tally.alpha is None:
         reason = "no pair has the choices of two people" if not tally.units else "all choices are the same"
     return Raters(
-        pairs=both,
-        mean=agreement(list(combinations(raters, 2)), pairs, options),
+        pairs=[(compared.raters[one], compared.raters[other], found) for (one, other), found in zip(places, each, strict=True)],
+        mean=mean,
         ceiling=agreement(others, pairs, options),
         ceiling_without_ties=agreement(others, pairs, options, without_ties=True),
         alpha=tally.alpha,

@@ -7,9 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from evals.meta.cells import is_empty, number_in
 
 EMPTY = "has an empty cell"
@@ -38,12 +35,6 @@ def mean(ratings: Sequence[float | None]) -> float | None:
     """The mean of the ratings that there are; the same whatever their order."""
     there = [one for one in ratings if one is not None]
     return math.fsum(there) / len(there) if there else None
-
-
-def numbered(items: Sequence[str]) -> NDArray[np.int64]:
-    """A number for each item, equal where the items are; texts of any length take no room then."""
-    known: dict[str, int] = {}
-    return np.array([known.setdefault(one, len(known)) for one in items], np.int64)
 
 
 def _rating(cell: Any) -> float | str:

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.meta.items import numbered
 from evals.meta.people.baselines import baselines, has_reference
-from evals.meta.people.judge_scores import JudgeScores, judge_names, judge_scores
+from evals.meta.people.judge_scores import JudgeScores, Scales, judge_names, judge_scores
 from evals.meta.people.rated import Rated, RatedSet
 from evals.meta.people.raters import RaterAgreement, against_the_others, means, rater_agreement, scales_differ
-from evals.meta.people.ratings import numbered
 from evals.statistics.association import Associations, associations
 from evals.statistics.bootstrap import LEVEL, ROUNDS
 from evals.tasks import Fault
@@ -41,6 +41,7 @@ class Options:
         level: How often an interval is to hold the true value.
         seed: Of the resamples.
         called: What the report calls the judge; by default as its verdicts do.
+        scales: Of the judge's numeric metrics; ``None`` where only its verdicts are known.
     """
 
     expected: bool = False
@@ -50,6 +51,7 @@ class Options:
     level: float = LEVEL
     seed: int = 0
     called: str | None = None
+    scales: Scales | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,17 @@ class People:
     rounds: int
 
 
+def check_enough(rated: RatedSet) -> None:
+    """See that there are samples enough for a study.
+
+    Raises:
+        MagistrateError: There are fewer than ten that anybody has rated.
+    """
+    count = len(rated.samples)
+    if count < LEAST:
+        raise MagistrateError(f"{rated.name} has {count} rated samples; at least {LEAST} are needed")
+
+
 def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, options: Options | None = None) -> People:
     """Set a judge's verdicts against people's ratings.
 
@@ -132,12 +145,12 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
     """
     options = options or Options()
     samples = list(rated.samples)
-    if len(samples) < LEAST:
-        raise MagistrateError(f"{rated.name} has {len(samples)} rated samples; at least {LEAST} are needed")
+    check_enough(rated)
     scores = JudgeScores({}, {}, {}, [])
     if verdicts is not None:
         scores = _scores(samples, verdicts, options)
     notes = [f"`{metric}` gives labels and no numbers, and stands in no table" for metric in scores.labels]
+    notes += scores.notes
     names = list(dict.fromkeys(one.set for one in samples))
     wholes = [(name, [place for place, one in enumerate(samples) if one.set == name]) for name in names]
     if len(wholes) > 1:
@@ -159,7 +172,7 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
 
 
 def _scores(samples: Sequence[Rated], verdicts: Mapping[str, Verdict], options: Options) -> JudgeScores:
-    found = judge_scores([one.id for one in samples], verdicts, expected=options.expected)
+    found = judge_scores([one.id for one in samples], verdicts, expected=options.expected, scales=options.scales)
     if not found.written:
         why = "; ".join(f"{amount:,} samples: {reason}" for reason, amount in found.unscored.items())
         raise MagistrateError(f"no verdict has a number{f' ({why})' if why else ''}, so nothing can be set against people")

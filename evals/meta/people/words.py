@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from evals.dashboard.words import NONE, count, counted, interval, number
+from evals.dashboard.words import count, counted, number
 from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
+from evals.meta.people.figures import figure_cell
 from evals.meta.people.study import Group, People
 from evals.statistics.association import COEFFICIENTS, Association, Coefficient
 
@@ -44,7 +45,7 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     yield f"{counted(group.samples, 'sample')} of {counted(group.items, 'item')}."
     qualities = list(group.raters)
     for name in COEFFICIENTS:
-        rows = [(line.name, *(_cell(line.qualities[quality][name]) for quality in qualities)) for line in group.lines]
+        rows = [(line.name, *(figure_cell(line.qualities[quality][name]) for quality in qualities)) for line in group.lines]
         yield Figures((TITLES[name], *qualities), rows)
     if not group.referenced:
         yield Figures(
@@ -63,14 +64,6 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     told = [*group.notes, *_remarks(group, found), *fault_lines(group.faults)]
     if told:
         yield Remarks(told)
-
-
-def _cell(one: Association) -> str:
-    if one.value is None:
-        return NONE
-    # What rounds to nothing has no sign.
-    value, low, high = (None if end is None else round(end, 2) + 0.0 for end in (one.value, one.low, one.high))
-    return number(value, 2) if low is None else f"{number(value, 2)} ({interval(low, high, 2)})"
 
 
 def _remarks(group: Group, found: People) -> Iterator[str]:
@@ -96,7 +89,8 @@ def _of(all_three: Collection[Association], samples: int, rounds: int) -> list[s
             found[CONSTANT.get(one.reason, one.reason)] = None
         if one.value is not None and one.pairs < samples:
             found[f"{one.pairs:,} of {samples:,} samples have it"] = None
-    left_out = max((one.left_out for one in all_three), default=0)
-    if left_out and all(one.value is not None for one in all_three):
+    # Where too many are left out, the reason that there is no interval says so.
+    left_out = max((one.left_out for one in all_three if one.low is not None), default=0)
+    if left_out:
         found[f"{left_out:,} of {rounds:,} resamples are constant and left out"] = None
     return list(found)

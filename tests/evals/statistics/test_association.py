@@ -172,16 +172,32 @@ def test_what_is_undefined_says_why() -> None:
     assert two(tied(20), items=np.arange(20) % 10)["kendall"].low is not None
 
 
-def test_constant_resamples_are_left_out_and_counted() -> None:
-    columns = np.column_stack([[0.0] * 9 + [1.0], np.arange(10.0)])
+@pytest.mark.parametrize("ones", [1, 3])
+def test_constant_resamples_are_left_out_and_counted_and_many_leave_no_interval(ones: int) -> None:
+    columns = np.column_stack([[0.0] * (10 - ones) + [1.0] * ones, np.arange(10.0)])
     rounds = 200
-    weights = weights_of(10, rounds, seed=0)
-    constant = int(((weights[9] == 0) | (weights[9] == 10)).sum())
+    drawn = weights_of(10, rounds, seed=0)[10 - ones :].sum(axis=0)
+    constant = int(((drawn == 0) | (drawn == 10)).sum())
     found = two(columns, rounds=rounds)["pearson"]
-    assert 40 < constant < 110, "a third of all, about"
     assert found.left_out == constant
-    assert found.low is not None
-    assert found.low > 0
+    if ones == 1:
+        assert 40 < constant < 110, "a third of all, about"
+        assert (found.low, found.high) == (None, None)
+        assert found.reason == f"no interval: it is undefined in {constant} of 200 resamples, more than 10%"
+    else:
+        assert 0 < constant <= 20
+        assert found.low is not None
+        assert found.low > 0
+
+
+def test_values_that_a_float_cannot_centre_have_ranks_but_no_r() -> None:
+    columns = np.column_stack([[0.0, 5e-324] * 6, np.arange(12.0)])
+    found = two(columns, rounds=50)
+    r = found["pearson"]
+    assert (r.value, r.low, r.left_out) == (None, None, 0)
+    assert r.reason == "its values are too close to each other for a float to tell how far apart they are"
+    for name in ("spearman", "kendall"):
+        assert found[name].value == pytest.approx(scipy_says(name, *columns.T), abs=1e-12)
 
 
 def test_values_that_a_float_cannot_tell_apart_beside_others_leave_no_infinite_figure() -> None:
@@ -206,6 +222,32 @@ def test_the_mean_over_pairs_of_columns_weighs_them_by_their_rows() -> None:
     assert told.value == pytest.approx(scipy_says("kendall", *first.T), abs=1e-12)
     assert told.reason == "1 of 2 pairs of columns have no coefficient and are left out"
     assert mean_association(np.ones((9, 2)), np.ones((9, 2)), rounds=9)["kendall"].value is None
+
+
+def test_a_resample_that_leaves_a_pair_undefined_counts_by_the_others() -> None:
+    """Of each resample, scipy's coefficients of the pairs that have one, by the rows they have in it."""
+    chance = np.random.default_rng(2)
+    columns, targets = np.full((12, 3), np.nan), np.tile(chance.normal(size=(12, 1)), 3)
+    columns[:3, 0], columns[3:7, 1], columns[:, 2] = [1, 1, 2], [1, 2, 2, 3], chance.integers(0, 3, 12)
+    rounds = 60
+    found = mean_association(columns, targets, rounds=rounds, level=0.9)
+    holes = 0
+    for name in COEFFICIENTS:
+        drawn = []
+        for counts in weights_of(12, rounds, seed=0).T:
+            values, rows = [], []
+            for place in range(3):
+                there = ~np.isnan(columns[:, place])
+                one, other = (np.repeat(side[there, place], counts[there]) for side in (columns, targets))
+                value = scipy_says(name, one, other) if len(one) else math.nan
+                values.append(value)
+                rows.append(len(one))
+            defined = ~np.isnan(values)
+            holes += not defined.all()
+            drawn.append(np.average(np.array(values)[defined], weights=np.array(rows)[defined]))
+        assert found[name].left_out == 0
+        assert (found[name].low, found[name].high) == pytest.approx(np.quantile(drawn, [0.05, 0.95]).tolist(), abs=1e-12)
+    assert holes > 90, "half of all resamples at the least"
 
 
 @pytest.mark.parametrize(
@@ -263,3 +305,46 @@ def test_how_often_intervals_hold(size: int, repeats: int) -> None:
     found = coverage(2000, size, repeats)
     print(f"| {size} | {repeats} | " + " | ".join(f"{share:.1%}" for share in found.values()) + " |")
     assert all(0.91 <= share <= 0.97 for share in found.values())
+
+
+def sparse_coverage(studies: int, raters: int, each: int, items: int) -> tuple[dict[str, float], int]:
+    """How often the interval of raters' mean coefficient holds its expectation, each having rated a few items; and how many
+    resamples were left out.
+    """
+    chance = np.random.default_rng(raters)
+    values = {name: np.empty(studies) for name in COEFFICIENTS}
+    ends = {name: np.empty((studies, 2)) for name in COEFFICIENTS}
+    left_out = 0
+    for study in range(studies):
+        true = chance.normal(size=items)
+        columns = np.full((items, raters), np.nan)
+        for rater in range(raters):
+            rows = chance.choice(items, each, replace=False)
+            columns[rows, rater] = np.clip(np.rint(3 + true[rows] + chance.normal(0, 0.8, each)), 1, 5)
+        found = mean_association(columns, np.tile(true[:, None], raters), rounds=500, seed=study)
+        for name in COEFFICIENTS:
+            one = found[name]
+            assert one.low is not None
+            assert one.high is not None
+            values[name][study], ends[name][study] = one.value, (one.low, one.high)
+            left_out += one.left_out
+    held: dict[str, float] = {}
+    for name in COEFFICIENTS:
+        true_value = values[name].mean()
+        held[name] = float(((ends[name][:, 0] <= true_value) & (true_value <= ends[name][:, 1])).mean())
+    return held, left_out
+
+
+def test_intervals_of_raters_with_few_ratings_hold_their_mean() -> None:
+    """A rater of five items is constant in many a resample, and nearly every resample has such a rater."""
+    held, left_out = sparse_coverage(150, 12, 5, 60)
+    assert left_out == 0
+    assert all(share >= 0.92 for share in held.values()), held
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(("raters", "each", "items"), [(12, 5, 60), (20, 5, 100), (12, 10, 60), (12, 20, 60)])
+def test_how_often_intervals_of_raters_with_few_ratings_hold(raters: int, each: int, items: int) -> None:
+    held, _ = sparse_coverage(1000, raters, each, items)
+    print(f"| {raters} | {each} of {items} | " + " | ".join(f"{share:.1%}" for share in held.values()) + " |")
+    assert all(share >= 0.90 for share in held.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -78,6 +80,18 @@ def test_graded_labels_are_drawn_round_the_predictions() -> None:
     # Of a bin of 100, the mean's absolute error is that of a normal one: 0.5 / 10 * sqrt(2 / pi), and a little more for the
     # scatter of the predictions within the bin.
     assert 0.5 / 10 * np.sqrt(2 / np.pi) < found.perfect < 0.06
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_of_many_labels_one_round_is_held_at_a_time(graded: bool) -> None:
+    said, true = made(5_000)
+    tracemalloc.start()
+    try:
+        calibration(said, true + graded, rounds=1_000)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 8_000_000, "all rounds at once take 40 MB"
 
 
 def test_what_is_no_calibration_is_refused() -> None:

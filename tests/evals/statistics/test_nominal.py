@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from evals.statistics.nominal import mean_nominal, nominal
+from evals.statistics import nominal_tables
+from evals.statistics.nominal import nominal, nominals
 from judges.errors import MagistrateError
 
 CHOICES = st.sampled_from([0, 1, 2])
@@ -82,10 +84,10 @@ def test_rows_without_a_label_count_for_nothing() -> None:
 def test_the_mean_over_pairs_of_raters_weighs_them_by_their_rows() -> None:
     first, second = drawn(4, 60)
     third: list[Any] = [*second[::-1][:20], *[None] * 40]
-    found = mean_nominal([(first, second), (first, third)], rounds=100)
+    found = nominals([(first, second), (first, third)], rounds=100)[1]
     parts = [cohen_kappa_score(first, second), cohen_kappa_score(first[:20], third[:20])]
     assert found.kappa.value == pytest.approx((60 * parts[0] + 20 * parts[1]) / 80)
-    constant = mean_nominal([(first, second), ([1] * 60, [1] * 60)], rounds=100).kappa
+    constant = nominals([(first, second), ([1] * 60, [1] * 60)], rounds=100)[1].kappa
     assert constant.value == pytest.approx(parts[0])
     assert str(constant.reason).startswith("1 of 2 pairs of raters are left out: both always name the same")
 
@@ -94,13 +96,14 @@ def test_what_is_undefined_says_why() -> None:
     nothing = nominal([None, 1], [1, None])
     assert (nothing.agreement.value, nothing.agreement.reason, nothing.rows) == (None, "no row has labels of both", 0)
     assert nominal([], []).kappa.value is None
-    assert mean_nominal([]).kappa.value is None
+    assert nominals([])[1].kappa.value is None
     one = nominal(["a", "b"], ["a", "a"], [3, 3])
     assert (one.agreement.value, one.agreement.low) == (0.5, None)
     assert one.agreement.reason == "no interval: 1 item is too few, 10 are needed"
     rare = nominal([1] * 9 + [2], [1] * 10, rounds=300).kappa
     assert rare.value == 0.0
     assert 60 < rare.left_out < 160, "where the one 2 is not drawn, a third of all"
+    assert (rare.low, rare.reason) == (None, f"no interval: it is undefined in {rare.left_out} of 300 resamples, more than 10%")
     with pytest.raises(MagistrateError, match="the same rows"):
         nominal([1], [1, 2])
     with pytest.raises(MagistrateError, match="the same rows"):
@@ -113,3 +116,43 @@ def test_the_seed_is_all_that_chance_goes_by() -> None:
     first, second = drawn(5, 50)
     assert nominal(first, second, seed=3) == nominal(first, second, seed=3)
     assert nominal(first, second, seed=3) != nominal(first, second, seed=4)
+
+
+def crowd(raters: int, size: int, each: int) -> list[list[int | None]]:
+    """Labels of raters who each name something of a few rows only."""
+    chance = np.random.default_rng(6)
+    labels: list[list[int | None]] = [[None] * size for _ in range(raters)]
+    for row in range(size):
+        true = int(chance.integers(0, 3))
+        for rater in chance.choice(raters, each, replace=False):
+            labels[rater][row] = true if chance.random() < 0.5 else int(chance.integers(0, 3))
+    return labels
+
+
+def test_a_resample_that_leaves_a_pair_undefined_counts_by_the_others() -> None:
+    labels = crowd(8, 90, 3)
+    pairs = list(combinations(labels, 2))
+    each, mean = nominals(pairs, rounds=400)
+    assert any(one.kappa.left_out for one in each), "of a pair with few rows in common"
+    assert (mean.agreement.left_out, mean.kappa.left_out) == (0, 0)
+    for one, (first, second) in zip(each, pairs, strict=True):
+        there = [place for place in range(90) if first[place] is not None and second[place] is not None]
+        assert (one.rows, one.items) == (len(there), len(there))
+        wanted = cohen_kappa_score([first[row] for row in there], [second[row] for row in there])
+        assert one.kappa.value == pytest.approx(wanted, abs=1e-12)
+    # Every pair of raters of a row agrees or not; so the mean by rows is the share of all these that agree.
+    alike = [
+        one == other for first, second in pairs for one, other in zip(first, second, strict=True) if None not in (one, other)
+    ]
+    assert mean.agreement.value == pytest.approx(np.mean(alike))
+    assert mean.agreement.low is not None
+    assert mean.agreement.high is not None
+    error = float(np.std(alike)) / len(alike) ** 0.5
+    assert 0.7 < (mean.agreement.high - mean.agreement.low) / (2 * 1.96 * error) < 2.0
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = list(combinations(crowd(5, 40, 3), 2))
+    whole = nominals(pairs, rounds=100)
+    monkeypatch.setattr(nominal_tables, "BLOCK", 300)
+    assert nominals(pairs, rounds=100) == whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scipy import stats
 
 from evals.dashboard.words import NONE
 from evals.meta.page import markdown
-from evals.meta.people.judge_scores import MEAN
+from evals.meta.people.judge_scores import MEAN, judge_scores
 from evals.meta.people.rated import Rated, RatedSet
 from evals.meta.people.raters import scales_differ
 from evals.meta.people.reading import read_rated
@@ -24,6 +25,7 @@ from evals.meta.people.words import page
 from evals.statistics.association import COEFFICIENTS, associations
 from judges.errors import MagistrateError
 from judges.expected import Expectation
+from judges.grouse import Grouse
 from judges.verdict import Verdict
 
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
@@ -146,7 +148,8 @@ class Made:
         return RatedSet("mine", self.samples, ["quality", "tone"])
 
     def found(self, **options: Any) -> People:
-        return study(self.rated, self.verdicts, Options(rounds=50, **options))
+        scales = {"grammar": range(6), "sense": range(6)}
+        return study(self.rated, self.verdicts, Options(**{"rounds": 50, "scales": scales, **options}))
 
 
 def test_the_judges_metrics_and_their_mean_are_set_against_every_quality() -> None:
@@ -167,6 +170,43 @@ def test_the_judges_metrics_and_their_mean_are_set_against_every_quality() -> No
                 assert (found[coefficient].low, found[coefficient].high) == pytest.approx(
                     (one[0][coefficient].low, one[0][coefficient].high), abs=1e-12
                 )
+
+
+def test_metrics_of_different_scales_have_no_mean() -> None:
+    made = Made()
+    found = made.found(scales={"grammar": range(6), "sense": range(2)})
+    assert [one.name for one in found.groups[0].lines] == ["grammar", "sense", RATERS]
+    assert "there is no mean of the metrics: they have different scales" in found.notes
+    unknown = made.found(scales=None)
+    assert [one.name for one in unknown.groups[0].lines] == ["grammar", "sense", RATERS]
+    assert "there is no mean of the metrics: verdicts of `rubric` do not tell whether all have one scale" in unknown.notes
+    made.verdicts = {name: replace(one, judge="llm-eval") for name, one in made.verdicts.items()}
+    assert MEAN in [one.name for one in made.found(scales=None).groups[0].lines], "LLM-Eval has one scale"
+
+
+def test_no_mean_of_a_refusal_is_set_beside_that_of_an_answer() -> None:
+    """GroUSE: of a perfect refusal only faithfulness applies, so a mean of what applies is 1.0; a bad answer has 1.33."""
+    scales = {one.metric: one.legal for one in Grouse().numeric_scores}
+    refusal = {"answer_relevancy": None, "completeness": None, "usefulness": None, "faithfulness": 1}
+    bad = {"answer_relevancy": 2, "completeness": 2, "usefulness": None, "faithfulness": 0}
+    verdicts = {"refusal": verdict("refusal", refusal), "bad": verdict("bad", bad)}
+    found = judge_scores(["refusal", "bad"], verdicts, scales=scales)
+    assert MEAN not in found.written
+    assert found.notes == ["there is no mean of the metrics: they have different scales"]
+    assert judge_scores(["refusal", "bad"], {name: replace(one, judge="grouse") for name, one in verdicts.items()}).notes == [
+        "there is no mean of the metrics: verdicts of `grouse` do not tell whether all have one scale"
+    ]
+
+
+def test_a_sample_that_lacks_a_metric_has_no_mean() -> None:
+    made = Made()
+    made.verdicts["s1"] = verdict("s1", {"grammar": None, "sense": 4})
+    found = made.found()
+    assert line(found.groups[0], MEAN)["quality"]["pearson"].pairs == 39
+    rows = [place for place in range(40) if place != 1]
+    wanted = stats.pearsonr(made.judge.mean(axis=1)[rows], made.people.mean(axis=1)[rows]).statistic
+    assert line(found.groups[0], MEAN)["quality"]["pearson"].value == pytest.approx(wanted)
+    assert "1 sample lacks the score of a metric, and so the mean of the metrics" in found.notes
 
 
 def test_expected_scores_have_rows_of_their_own() -> None:
