@@ -13,7 +13,7 @@ import numpy as np
 
 from evals.dashboard.words import counted, listed
 from evals.meta.card.leanings import Lengthened, LongerPreferred, Places, lengthened, longer_preferred, places
-from evals.meta.card.measured import LEVEL, Figure, Scores, share
+from evals.meta.card.measured import LEVEL, Figure, Scores, share, share_of_items
 from evals.meta.card.probing import Probed, probed, probed_pairs
 from evals.meta.card.runs import AGAIN, BASE, EDIT, PADDED, PROBE, SEEDS, TURNED, WEIGHED, Plan, Run, Verdicts
 from evals.meta.card.steadiness import Again, Change, Sampled, again, changes, sampled
@@ -35,8 +35,8 @@ class Unscored:
     """What could not be scored, over all runs.
 
     Attributes:
-        unscored: Share of the judgements.
-        recovered: Share of the judgements whose answer was cut off and finished.
+        unscored: Share of the judgements; in its interval, those of one sample go together.
+        recovered: Share of the judgements whose answer was cut off and finished, likewise.
         reasons: Reason to count.
         runs: Title of each run to its judgements, those unscored and those recovered.
         prompt_tokens: Tokens of all prompts.
@@ -245,6 +245,8 @@ def _notes(subject: Subject, made: Made, commonest: Mapping[str, Figure]) -> lis
 def _unscored(runs: Sequence[Run], verdicts: Mapping[str, Verdicts], level: float) -> Unscored:
     whole = Summary()
     by_run = {}
+    judged = [(place, verdict) for run in runs for place, verdict in enumerate(verdicts[run.name]) if verdict is not None]
+    samples = [place for place, _ in judged]
     for run in runs:
         one = Summary.of(verdict for verdict in verdicts[run.name] if verdict is not None)
         by_run[run.title] = (one.scored + one.unscored.total(), one.unscored.total(), one.recovered)
@@ -252,14 +254,9 @@ def _unscored(runs: Sequence[Run], verdicts: Mapping[str, Verdicts], level: floa
         whole.unscored.update(one.unscored)
         whole.recovered += one.recovered
         whole.usage += one.usage
-    count = whole.scored + whole.unscored.total()
-
-    def part(amount: int) -> Figure:
-        return share(np.arange(count) < amount, level=level)
-
     return Unscored(
-        part(whole.unscored.total()),
-        part(whole.recovered),
+        share_of_items([verdict.scores is None for _, verdict in judged], samples, level=level),
+        share_of_items([verdict.recovered for _, verdict in judged], samples, level=level),
         dict(whole.unscored.most_common()),
         by_run,
         whole.usage.prompt_tokens,

@@ -13,10 +13,9 @@ from evals.arena.biases import position
 from evals.meta.card.measured import LEVEL, Figure, Floats, Scores, mean, share
 from evals.meta.card.runs import sides
 from evals.meta.card.subject import Metric
-from evals.statistics.correlation import LEAST_PAIRS, rank_correlation
+from evals.statistics.association import associations
+from evals.statistics.correlation import LEAST_PAIRS
 from judges.verdict import Verdict
-
-ROUNDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +141,8 @@ def longer_preferred(base: Scores, padded: Scores, lengths: Floats, *, level: fl
 
 def _association(scores: Floats, lengths: Floats, level: float, seed: int) -> Figure:
     there = ~np.isnan(scores + lengths)
-    score, length = scores[there], lengths[there]
-    count = len(score)
-    value = float(rank_correlation(score[:, None], length[:, None])[0])
-    if np.isnan(value):
-        few = count < LEAST_PAIRS
-        return Figure.none(f"there are {count} scored answers" if few else "all scores, or all lengths, are the same")
-    drawn = np.random.default_rng(seed).integers(count, size=(count, ROUNDS))
-    values = rank_correlation(score[drawn], length[drawn])
-    values = values[~np.isnan(values)]
-    low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2)) if len(values) else (value, value)
-    return Figure(value, min(float(low), value), max(float(high), value), count)
+    found = associations(scores[there, None], lengths[there, None], level=level, seed=seed)[0][0]["spearman"]
+    if found.value is None:
+        few = found.pairs < LEAST_PAIRS
+        return Figure.none(f"there are {found.pairs} scored answers" if few else "all scores, or all lengths, are the same")
+    return Figure(found.value, found.low, found.high, found.pairs, found.reason)

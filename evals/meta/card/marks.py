@@ -42,7 +42,8 @@ class Mark:
 
 RULES = {
     "again": f"at least {IDENTICAL:.0%} of the scores of every metric are the same in all runs",
-    "sampled": f"Krippendorff's alpha over seeds is at least {ALPHA:g} for every metric, or all scores are the same",
+    "sampled": f"Krippendorff's alpha over seeds is at least {ALPHA:g} for every metric, of its scores and of whether it "
+    "applies, or all are the same",
     "order": f"in every metric scores move by at most {MOVED:.0%} of the scale, on average; "
     f"of pairs, at least {SAME_PAIRS:.0%} keep their preference",
     "formatting": f"for every edit and metric, scores move by at most {MOVED:.0%} of the scale, on average; "
@@ -98,14 +99,20 @@ def _again(card: Card) -> Outcome:
 
 def _sampled(card: Card) -> Outcome:
     known = [
-        (1.0 if one.alpha.value is None else one.alpha.value, one.metric)
+        (1.0 if one.alpha.value is None else one.alpha.value, one.metric, "")
         for one in card.sampled
         if one.alpha.value is not None or one.deviation.value == 0
     ]
+    known += [
+        (one.applying.value, one.metric, " of whether the metric applies")
+        for one in card.sampled
+        if one.applying.value is not None
+    ]
     if not known:
         return None
-    value, metric = min(known)
-    return _word(value >= ALPHA), f"alpha over seeds is {value:.2f}{_of(metric, card)}".replace("-", "\N{MINUS SIGN}")
+    value, metric, of_what = min(known)
+    said = f"alpha over seeds{of_what} is {value:.2f}".replace("-", "\N{MINUS SIGN}")
+    return _word(value >= ALPHA), said + _of(metric, card)
 
 
 def _changes(found: Sequence[Change], card: Card) -> Outcome:

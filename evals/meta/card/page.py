@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from evals.dashboard.frame import environment, policy
 from evals.dashboard.words import label
 from evals.meta.card.card import Card
-from evals.meta.card.marks import marks
+from evals.meta.card.marks import Mark
 from evals.meta.card.tables import reasons
 from evals.meta.card.words import facts, lead, parts, title
 from evals.meta.writing import as_json
@@ -20,21 +22,21 @@ GLYPHS = {"good": "●", "weak": "▲", "not measured": "○"}
 """A mark's sign, beside its word."""
 
 
-def page(card: Card) -> str:
+def page(card: Card, marks: Sequence[Mark]) -> str:
     """The page as HTML.
 
     Args:
         card: As ``make_card`` gives it.
+        marks: Those of its parts.
     """
     return (
         environment("evals.meta.card")
         .get_template("card.html")
         .render(
             title=label(title(card)),
-            lead=lead(card),
+            lead=lead(marks),
             notes=[f"{note[:1].upper()}{note[1:]}." for note in card.notes],
-            parts=parts(card),
-            marks=marks(card),
+            parts=parts(card, marks),
             glyphs=GLYPHS,
             reasons=reasons,
             facts=facts(card),
@@ -45,23 +47,21 @@ def page(card: Card) -> str:
     )
 
 
-def write_card(folder: Path, card: Card) -> list[Path]:
+def write_card(folder: Path, card: Card, marks: Sequence[Mark]) -> list[Path]:
     """Write ``index.html`` and ``card.json``, each whole or not at all, and return them.
 
     Args:
         folder: Where to; it is made if need be.
         card: The card.
+        marks: Those of its parts.
 
     Raises:
         MagistrateError: The folder cannot be written to.
     """
-    files = {"index.html": page(card), "card.json": as_json({**card.fields(), "marks": [_mark(one) for one in marks(card)]})}
+    figures = {**card.fields(), "marks": [asdict(mark) for mark in marks]}
+    files = {"index.html": page(card, marks), "card.json": as_json(figures)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [write_whole(folder / name, text) for name, text in files.items()]
     except OSError as error:
         raise MagistrateError(f"the card cannot be written to {folder}: {error.strerror or error}") from error
-
-
-def _mark(one: object) -> dict[str, str]:
-    return {name: str(getattr(one, name)) for name in ("key", "word", "says", "rule")}

@@ -25,7 +25,10 @@ COPIED = "the question said again"
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[。！？])|\n+")
 _DOUBLE = re.compile(r'"([^"]*)"')
-_CITATION = re.compile(r"\[(\d+)\]")
+_CITATION = re.compile(r"\[\d{1,6}(?:\s*[,;]\s*\d{1,6})*\]")
+"""One reference, or several; a number of more digits is none."""
+
+_NUMBER = re.compile(r"\d+")
 
 
 def spaced(text: str) -> str:
@@ -69,10 +72,10 @@ def renumbered(text: str, count: int) -> str:
     """A text with its citations of ``count`` references as they are when the references stand the other way round."""
 
     def turned(found: re.Match[str]) -> str:
-        number = int(found[1])
-        return f"[{count + 1 - number}]" if 1 <= number <= count else found[0]
+        number = int(found[0])
+        return str(count + 1 - number) if 1 <= number <= count else found[0]
 
-    return _CITATION.sub(turned, text)
+    return _CITATION.sub(lambda citation: _NUMBER.sub(turned, citation[0]), text)
 
 
 def from_elsewhere(questions: Sequence[str | None], answers: Sequence[str | None]) -> list[str | None]:
@@ -85,6 +88,10 @@ def from_elsewhere(questions: Sequence[str | None], answers: Sequence[str | None
         answers: What it answers; likewise.
     """
     count = len(answers)
+    pairs = zip(questions, answers, strict=True)
+    usable = [(question, answer) for question, answer in pairs if question is not None and answer is not None]
+    if any(len({pair[side] for pair in usable}) < 2 for side in (0, 1)):  # then no two are apart, and none need be gone through
+        return [None] * count
     found: list[str | None] = []
     for place, (question, answer) in enumerate(zip(questions, answers, strict=True)):
         others = ((place + step) % count for step in range(1, count if question is not None else 1))

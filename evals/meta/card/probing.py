@@ -25,12 +25,16 @@ class ProbedMetric:
         real: Mean score of the real answers, of the samples that have both.
         probe: Mean score of the probe.
         as_high: Share of the samples in which the probe scores as high as the real answer, or higher.
+        only_real: Samples in which the metric applies to the real answer only. There the probe is lower.
+        only_probe: Samples in which it applies to the probe only. They are left out.
     """
 
     metric: str
     real: Figure
     probe: Figure
     as_high: Figure
+    only_real: int
+    only_probe: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,8 @@ class Probed:
         outcome: ``pass`` where the interval of ``as_high`` lies below one half, ``fail`` where it lies above, else ``unsure``;
             ``None`` where nothing could be compared. Of a pairwise judge it goes by ``wins``, the other way round.
         as_high: Share of the samples in which the probe scores as high or higher, all metrics taken together, each as a share of
-            its scale. Of a pairwise judge: in which the real answer does not win in both orders.
+            its scale. Where a metric applies to the real answer only, the probe is lower by the whole scale; where it applies to
+            the probe only, the metric is left out. Of a pairwise judge: in which the real answer does not win in both orders.
         wins: Of a pairwise judge: share of the pairs in which the real answer wins in both orders.
         metrics: Each metric by itself; of a pairwise judge none.
     """
@@ -66,15 +71,24 @@ def probed(title: str, metrics: Sequence[Metric], base: Scores, probe: Scores, *
     """
     both = ~np.isnan(base.numbers + probe.numbers)
     span = np.array([one.span for one in metrics])
-    counted = both.sum(axis=1)
+    only_real, only_probe = base.only_here(probe), probe.only_here(base)
     # Differences of shares of a scale are rounded, so that sums which should be equal are.
-    ahead = np.where(both, (probe.numbers - base.numbers) / span, 0.0).sum(axis=1).round(9)
-    as_high = share(np.where(counted > 0, ahead >= 0, np.nan), level=level)
+    ahead = np.where(both, (probe.numbers - base.numbers) / span, np.where(only_real, -1.0, 0.0)).sum(axis=1).round(9)
+    as_high = share(np.where((both | only_real).any(axis=1), ahead >= 0, np.nan), level=level)
     found = []
     for column, metric in enumerate(metrics):
         real, other = (np.where(both[:, column], run.numbers[:, column], np.nan) for run in (base, probe))
-        higher = np.where(both[:, column], other >= real, np.nan)
-        found.append(ProbedMetric(metric.name, mean(real, level=level), mean(other, level=level), share(higher, level=level)))
+        higher = np.where(both[:, column], other >= real, np.where(only_real[:, column], 0.0, np.nan))
+        found.append(
+            ProbedMetric(
+                metric.name,
+                mean(real, level=level),
+                mean(other, level=level),
+                share(higher, level=level),
+                int(only_real[:, column].sum()),
+                int(only_probe[:, column].sum()),
+            )
+        )
     return Probed(title, outcome(as_high), as_high, None, found)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from evals.meta.card.measured import LEVEL, Figure, Scores, distance, mean, share
 from evals.meta.card.subject import Metric
-from judges.agreement import Agreement
+from judges.agreement import MetricTally
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,10 @@ class Again:
 
     Attributes:
         metric: Its name.
-        identical: Share of the samples with the same score in every run.
-        difference: Mean absolute difference from the first run, in points.
+        identical: Share of the samples with the same score in every run, of those with a score in any. One that is scored in
+            one run and unscored in another is not identical.
+        difference: Mean absolute difference from the first run, in points, of the samples with a score in every run. It is the
+            whole scale where the metric applies in one of two runs only.
     """
 
     metric: str
@@ -35,13 +37,15 @@ class Sampled:
         metric: Its name.
         deviation: Standard deviation of one sample's scores over seeds, pooled over samples, in points.
         of_scale: The same as a share of the scale.
-        alpha: Krippendorff's alpha over seeds.
+        alpha: Krippendorff's alpha over seeds; "does not apply" counts as missing.
+        applying: Krippendorff's alpha over seeds of "applies" against "does not apply".
     """
 
     metric: str
     deviation: Figure
     of_scale: float | None
     alpha: Figure
+    applying: Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,11 @@ class Change:
     Attributes:
         title: What is changed.
         metric: The metric's name.
-        unchanged: Share of the samples with the same score.
-        distance: Mean absolute change, in points.
-        shift: Mean change, in points: above 0 where the change makes scores higher.
+        unchanged: Share of the samples with the same score; "does not apply" is one too.
+        distance: Mean absolute change, in points, of the samples to which the metric applies on either side. Where it applies on
+            one side only, the change is that of the whole scale.
+        shift: Mean change, in points, where there is a score on both sides: above 0 where the change makes scores higher.
+        applying: Samples to which the metric applies on one side only.
         of_scale: ``distance`` as a share of the scale.
         largest: The largest change, in points, with its sign.
         sample: The first sample that it is of.
@@ -64,6 +70,7 @@ class Change:
     unchanged: Figure
     distance: Figure
     shift: Figure
+    applying: int
     of_scale: float | None
     largest: float | None
     sample: str | None
@@ -81,12 +88,15 @@ def again(metrics: Sequence[Metric], base: Scores, others: Sequence[Scores], *, 
     if not others:
         none = Figure.none("nothing was asked again")
         return [Again(metric.name, none, none) for metric in metrics]
+    ever = np.any([run.scored for run in (base, *others)], axis=0)
     found = []
     for column, metric in enumerate(metrics):
         same = np.stack([base.same(other, column) for other in others])
-        away = np.stack([np.abs(other.numbers[:, column] - base.numbers[:, column]) for other in others])
-        identical = np.where(np.isnan(same).any(axis=0), np.nan, same.min(axis=0))
-        found.append(Again(metric.name, share(identical, level=level), distance(away.mean(axis=0), level=level)))
+        away = np.stack([base.away(other, column, metric.span) for other in others])
+        applies = np.any([~np.isnan(run.numbers[:, column]) for run in (base, *others)], axis=0)
+        identical = np.where(ever, np.nan_to_num(same).min(axis=0), np.nan)
+        apart = np.where(applies, away.mean(axis=0), np.nan)
+        found.append(Again(metric.name, share(identical, level=level), distance(apart, level=level)))
     return found
 
 
@@ -99,25 +109,32 @@ def sampled(metrics: Sequence[Metric], runs: Sequence[Scores]) -> list[Sampled]:
     """
     if len(runs) < 2:
         none = Figure.none("answers were not sampled with two seeds or more")
-        return [Sampled(metric.name, none, None, none) for metric in metrics]
+        return [Sampled(metric.name, none, None, none, none) for metric in metrics]
     return [_sampled(metric, column, runs) for column, metric in enumerate(metrics)]
 
 
 def _sampled(metric: Metric, column: int, runs: Sequence[Scores]) -> Sampled:
     numbers = np.stack([run.numbers[:, column] for run in runs], axis=1)
     several = (~np.isnan(numbers)).sum(axis=1) > 1
-    agreement = Agreement(metric.level)
+    tally = MetricTally(metric.level)
     for rows in zip(*(run.raw for run in runs), strict=True):
-        agreement.add([row[column] for row in rows if row is not None])
+        tally.add([row[column] for row in rows if row is not None])
+    agreement = tally.agreement()
     if agreement.alpha is None:
         said = "all scores are the same, and chance would agree as well" if agreement.units else "no sample has two scores"
         alpha = Figure.none(said)
     else:
         alpha = Figure(agreement.alpha, None, None, agreement.units)
+    if agreement.applicability_alpha is None:
+        applying = Figure.none("it applies to all samples alike, or to none")
+    else:
+        twice = int((np.sum([run.scored for run in runs], axis=0) > 1).sum())
+        applying = Figure(agreement.applicability_alpha, None, None, twice)
     if not several.any():
-        return Sampled(metric.name, Figure.none("no sample has two scores"), None, alpha)
+        return Sampled(metric.name, Figure.none("no sample has two scores"), None, alpha, applying)
     deviation = float(np.sqrt(np.nanvar(numbers[several], axis=1, ddof=1).mean()))
-    return Sampled(metric.name, Figure(deviation, None, None, int(several.sum())), deviation / metric.span, alpha)
+    count = int(several.sum())
+    return Sampled(metric.name, Figure(deviation, None, None, count), deviation / metric.span, alpha, applying)
 
 
 def changes(
@@ -136,8 +153,9 @@ def changes(
     found = []
     for column, metric in enumerate(metrics):
         moved = other.numbers[:, column] - base.numbers[:, column]
-        away = distance(moved, level=level)
-        largest = int(np.nanargmax(np.abs(moved))) if away.count else None
+        applies = ~np.isnan(base.numbers[:, column]) | ~np.isnan(other.numbers[:, column])
+        away = distance(np.where(applies, base.away(other, column, metric.span), np.nan), level=level)
+        largest = None if np.isnan(moved).all() else int(np.nanargmax(np.abs(moved)))
         stays = largest is None or moved[largest] == 0
         found.append(
             Change(
@@ -146,6 +164,7 @@ def changes(
                 share(base.same(other, column), level=level),
                 away,
                 mean(moved, level=level),
+                int(base.one_sided(other)[:, column].sum()),
                 None if away.value is None else away.value / metric.span,
                 None if largest is None else float(moved[largest]),
                 None if stays or largest is None else ids[largest],

@@ -39,7 +39,7 @@ class Table:
         headings: Of the columns.
         rows: Of cells, as many as there are headings.
         texts: How many of the first columns are text.
-        reasons: Why there is no figure, once for each reason: what it is of, and why.
+        reasons: Why there is no figure, or no interval, once for each reason: what it is of, and why.
     """
 
     caption: str
@@ -56,7 +56,7 @@ class Table:
                 row.append(cell)
                 continue
             figure, shown = cell
-            if figure.value is None and figure.reason:
+            if figure.reason:
                 self.reasons.setdefault(figure.reason, []).append(", ".join(map(line, names)))
             row.append(shown(figure))
         self.rows.append(row)

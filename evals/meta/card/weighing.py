@@ -14,7 +14,7 @@ from evals.meta.labels import read_labels
 from evals.statistics.calibration import LEAST, Bin, calibration
 from judges.errors import MagistrateError
 from judges.pairwise import TIE
-from judges.sources import read_rows
+from judges.sources import own_id, read_rows
 from judges.verdict import Verdict
 
 LISTED = 10
@@ -96,7 +96,7 @@ def read_people(path: Path, subject: Subject, encoding: str | None = None) -> Pe
     for row in rows:
         sample = row.sample or {}
         said = sample.get(PREFERENCE)
-        if sample.get("id") in (None, ""):
+        if own_id(sample) is None:
             faults.append(row.problem or f"{row.place}: there is no id")
             continue
         ids[row.id] = None

@@ -1,14 +1,13 @@
-"""The card in words: its parts with their tables, what each figure is and how to read it. The page and Markdown show the same."""
+"""The card in words: its parts with their tables, what each figure is and how to read it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.dashboard.text import markdown_table
 from evals.dashboard.words import NONE, counted, line, number
 from evals.meta.card.card import Card
-from evals.meta.card.marks import Mark, marks
+from evals.meta.card.marks import Mark
 from evals.meta.card.probing import Probed
 from evals.meta.card.steadiness import Change
 from evals.meta.card.tables import Cell, Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
@@ -43,15 +42,15 @@ class Part:
     tables: Sequence[Table]
 
 
-def lead(card: Card) -> str:
-    """The card in a sentence."""
-    found = [mark.word for mark in marks(card)]
+def lead(marks: Sequence[Mark]) -> str:
+    """The card in a sentence, from its marks."""
+    found = [mark.word for mark in marks]
     said = ", ".join(f"{found.count(word)} {word}" for word in ("good", "weak", "not measured") if word in found)
     return f"Of {len(found)} properties: {said}."
 
 
-def parts(card: Card) -> list[Part]:
-    """The parts of the card, in the page's order."""
+def parts(card: Card, marks: Sequence[Mark]) -> list[Part]:
+    """The parts of the card, one for each of its marks."""
     made = {
         "again": _again,
         "sampled": _sampled,
@@ -64,7 +63,7 @@ def parts(card: Card) -> list[Part]:
         "probes": _probes,
     }
     found = []
-    for mark in marks(card):
+    for mark in marks:
         reading, tables = made[mark.key](card)
         found.append(Part(mark, TITLES[mark.key], reading, [one for one in tables if one.rows]))
     return found
@@ -95,12 +94,6 @@ def facts(card: Card) -> list[tuple[str, str]]:
     ]
 
 
-def markdown(card: Card) -> str:
-    """The summary as a table of Markdown."""
-    rows = [(TITLES[mark.key], mark.word, mark.says) for mark in marks(card)]
-    return markdown_table(("Property", "Mark", "Figure"), rows, 3)
-
-
 Shown = tuple[list[str], list[Table]]
 
 
@@ -111,18 +104,26 @@ def _again(card: Card) -> Shown:
     return [
         f"The same questions were put {counted(card.options['reruns'], 'time')} more, greedily, with the samples in other orders "
         "and so in other batches.",
-        "Identical is the share of the samples with the same score in every run; a judge that depends on nothing else has 100%.",
-        "The mean difference is the mean absolute difference from the first run, in points.",
+        "Identical is the share of the samples with the same score in every run; a judge that depends on nothing else has 100%. "
+        "A sample that is scored in one run and unscored in another is not identical.",
+        "The mean difference is the mean absolute difference from the first run, in points, of the samples with a score in every "
+        "run.",
     ], [made]
 
 
 def _sampled(card: Card) -> Shown:
-    made = Table("Sampled", ("Metric", "Standard deviation", "Of the scale", "Alpha over seeds", "Samples"))
+    headings = ["Metric", "Standard deviation", "Of the scale", "Alpha over seeds", "Samples"]
+    # Of a judge whose metrics always apply there is nothing to say.
+    applying = any(one.applying.value is not None for one in card.sampled)
+    if applying:
+        headings.insert(4, "Alpha of applying")
+    made = Table("Sampled", headings)
     for one in card.sampled:
         cells: list[Given] = [
             (one.deviation, points_cell),
             part_cell(one.of_scale),
             (one.alpha, exact_cell),
+            *([(one.applying, exact_cell)] if applying else []),
             count_cell(one.deviation.count),
         ]
         made.add([one.metric], cells)
@@ -130,6 +131,11 @@ def _sampled(card: Card) -> Shown:
         f"Answers were sampled at temperature {card.options['temperature']:g} with {counted(card.options['seeds'], 'seed')}.",
         "The standard deviation is that of one sample's scores, in points: how far a single sampled score may be from the next.",
         "Alpha is Krippendorff's: 1 where seeds agree wholly, 0 where they agree as by chance.",
+        *(
+            ["Alpha of applying is that of whether the metric applies to a sample at all; the lower of the two decides."]
+            if applying
+            else []
+        ),
     ], [made]
 
 
@@ -146,13 +152,24 @@ def _order(card: Card) -> Shown:
         "grouse": "The references are given in the opposite order, and the answers’ citations are renumbered to match.",
     }
     said = how.get(card.judge["name"], "The rubric’s metrics are asked in the opposite order.")
-    reading = [said, "Unchanged is the share of the samples with the same score; changes are in points.", *_moved()]
+    unchanged = "Unchanged is the share of the samples with the same score; changes are in points."
+    reading = [said, unchanged, *_moved(card.order)]
     return reading, _changed(card.order, card)
 
 
-def _moved() -> list[str]:
+def _moved(found: Sequence[Change]) -> list[str]:
+    one_sided = sum(one.applying for one in found)
     return [
         "The mean change is without its sign, so it cannot cancel out; the shift is with it, and above 0 where scores rise.",
+        *(
+            [
+                "Where a metric applies before the change only, or after it only, the mean change counts the whole scale, as "
+                f"“does not apply” is no score; that is so {counted(one_sided, 'time')}. The shift and the largest change leave "
+                "it out."
+            ]
+            if one_sided
+            else []
+        ),
     ]
 
 
@@ -162,7 +179,7 @@ def _formatting(card: Card) -> Shown:
     return [
         f"{what} edited in ways that change none of its words; the samples that an edit leaves as they are do not count for it.",
         f"Unchanged is the share with the same {'preference' if card.pairwise else 'score'}; changes are in {unit}.",
-        *_moved(),
+        *_moved(card.formatting),
     ], _changed(card.formatting, card)
 
 
@@ -234,7 +251,7 @@ def _length(card: Card) -> Shown:
         made.add([one.metric], cells)
     return [
         "The correlation is Spearman’s, of the score with the answer’s characters, over the samples as they are. It is an "
-        "association only: longer answers may well be better.",
+        "association only: longer answers may well be better. Its interval is the bootstrap’s over samples.",
         "The change is an experiment: the answer’s own last sentence is said once more behind it, which adds nothing. Above 0, "
         "the judge rewards length.",
     ], [made]
@@ -254,6 +271,7 @@ def _unscored(card: Card) -> Shown:
         "Unscored are judgements without a score, by their reasons; a model that is held to the form of the answer cannot refuse "
         "in words, so a refusal shows here or not at all.",
         "Cut off and finished are answers that the token limit ended and that the model went on with when asked.",
+        "One sample is judged in many runs and may fail in all of them, so the intervals go by samples.",
     ], [whole, by_run]
 
 
@@ -309,9 +327,27 @@ def _probes(card: Card) -> Shown:
                 count_cell(found.as_high.count),
             ]
             each.add([one.title, found.metric], cells)
+    only_real = sum(found.only_real for one in card.probes for found in one.metrics)
+    only_probe = sum(found.only_probe for one in card.probes for found in one.metrics)
+    one_sided = [
+        *(
+            [
+                "Where a metric applies to the real answer and not to the probe, the probe counts as lower, by the whole scale: "
+                f"{counted(only_real, 'time')}."
+            ]
+            if only_real
+            else []
+        ),
+        *(
+            [f"Where a metric applies to the probe and not to the real answer, it is left out: {counted(only_probe, 'time')}."]
+            if only_probe
+            else []
+        ),
+    ]
     return [
         "The answer is replaced by one that says nothing about the question. The share is that of the samples in which the judge "
         "scores it as high as the real answer or higher, all metrics taken together; lower is better.",
+        *one_sided,
         "A probe is passed where the whole interval lies below one half, failed where it lies above, else unsure.",
         "It needs real answers that are good: of bad ones, a probe is rightly as good. And another sample’s answer, or the "
         "question said again, may rightly be as good in grammar.",

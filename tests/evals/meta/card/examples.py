@@ -19,7 +19,15 @@ from tests.evals.dashboard.strange import HOSTILE, SPOILED
 from tests.evals.meta.card.made import dialogue, fingerprint, pair, row, verdict
 
 
-def card(judge: Judge, rows: list[Row], people: People | None = None, *, choices: Sequence[str] = CHOICES, **made: Any) -> Card:
+def card(
+    judge: Judge,
+    rows: list[Row],
+    people: People | None = None,
+    *,
+    choices: Sequence[str] = CHOICES,
+    unscored: float = 0.03,
+    **made: Any,
+) -> Card:
     """A card of a judge that draws its scores."""
     subject = Subject.of(judge)
     plan = Plan(weighed=people is not None)
@@ -29,14 +37,14 @@ def card(judge: Judge, rows: list[Row], people: People | None = None, *, choices
     for run in runs:
         placed: Verdicts = [None] * len(rows)
         for place in run.places:
-            placed[place] = _drawn(subject, rows[place].id, chance, choices)
+            placed[place] = _drawn(subject, rows[place].id, chance, choices, unscored)
         found[run.name] = placed
     options = {"source": "made.jsonl", "judge_options": {}, **made}
     return make_card(subject, runs, found, Made(fingerprint=fingerprint(judge), rows=rows, plan=plan, people=people, **options))
 
 
-def _drawn(subject: Subject, name: str, chance: random.Random, choices: Sequence[str]) -> Verdict:
-    if chance.random() < 0.03:
+def _drawn(subject: Subject, name: str, chance: random.Random, choices: Sequence[str], unscored: float) -> Verdict:
+    if chance.random() < unscored:
         return verdict(name, None)
     if subject.pairwise:
         first, second = chance.choice(choices), chance.choice(choices)
@@ -63,7 +71,7 @@ def of_pairs() -> Card:
 def constant() -> Card:
     """Of a judge that finds all answers good."""
     rows = [row(f"p{number}", question=f"Why {number}?", answer_a="So.", answer_b="Because.") for number in range(30)]
-    return card(Pairwise(), rows, choices=["both"])
+    return card(Pairwise(), rows, choices=["both"], unscored=0)
 
 
 def nothing() -> Card:

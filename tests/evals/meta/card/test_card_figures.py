@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import krippendorff
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
+from evals.meta.card.card import Made, make_card
 from evals.meta.card.leanings import lengthened, longer_preferred, places
-from evals.meta.card.measured import Scores, distance, mean, share
+from evals.meta.card.marks import marks
+from evals.meta.card.measured import Scores, distance, mean, share, share_of_items
 from evals.meta.card.probing import probed, probed_pairs
+from evals.meta.card.runs import Plan, Verdicts, plan_runs
 from evals.meta.card.steadiness import again, changes, sampled
 from evals.meta.card.subject import Subject
+from evals.meta.card.words import parts
+from evals.statistics.association import associations
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
-from tests.evals.meta.card.made import pair, verdict
+from tests.evals.meta.card.examples import usual
+from tests.evals.meta.card.made import dialogue, fingerprint, pair, verdict
 
 ONE = Subject.of(LLMEval(["quality"]))
 TWO = Subject.of(LLMEval(["quality", "tone"]))
 PAIRS = Subject.of(Pairwise())
+GROUSE = Subject.of(Grouse())
 
 
 def scores(*numbers: Any, subject: Subject = ONE) -> Scores:
@@ -54,11 +63,51 @@ def test_a_share_has_jeffreys_interval_and_a_mean_students() -> None:
     assert share([]).reason == mean([np.nan]).reason == "no sample has a score on both sides"
 
 
+def test_judgements_of_one_sample_go_together_in_a_share() -> None:
+    items = np.repeat(np.arange(24), 20)
+    found = share_of_items(items == 0, items)
+    # As much as 23 independent samples tell: 24, less one for the mean.
+    assert (found.value, found.count) == (1 / 24, 480)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(23 / 24, 23, method="jeffreys"))
+    chance = np.random.default_rng(3)
+    values, items = chance.integers(2, size=200), chance.integers(30, size=200)
+    fitted = OLS(values, np.ones(200)).fit(cov_type="cluster", cov_kwds={"groups": items}, use_t=True)
+    variance = float(fitted.cov_params()[0, 0])  # with the correction G / (G - 1)
+    worth = values.mean() * (1 - values.mean()) / variance
+    found = share_of_items(values, items)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(values.mean() * worth, worth, method="jeffreys"))
+    none = share_of_items(np.zeros(480), np.repeat(np.arange(24), 20))
+    assert none.low == 0
+    assert none.high == pytest.approx(proportion_confint(0, 24, method="jeffreys")[1])
+    assert share_of_items([], []).value is None
+    assert share_of_items([0, 1], [7, 7]).high == pytest.approx(proportion_confint(0.5, 1, method="jeffreys")[1])
+    evenly = share_of_items(np.tile([1, 0, 0, 0], 10), np.repeat(np.arange(10), 4))
+    assert evenly.high == pytest.approx(proportion_confint(10, 40, method="jeffreys")[1]), "samples do not differ at all"
+
+
+def test_on_a_card_a_sample_that_is_never_scored_is_one_of_its_samples() -> None:
+    rows = [dialogue(number, f"Answer {number}. So.") for number in range(24)]
+    runs = plan_runs(ONE, rows, Plan(reruns=10, seeds=10))
+    found: dict[str, Verdicts] = {}
+    for run in runs:
+        found[run.name] = [None] * 24
+        for place in run.places:
+            found[run.name][place] = verdict(f"s{place}", {"quality": 3} if place else None)
+    made = Made(fingerprint=fingerprint(ONE.judge), source="made.jsonl", rows=rows, judge_options={}, plan=Plan())
+    unscored = make_card(ONE, runs, found, made).unscored.unscored
+    assert unscored.value == pytest.approx(1 / 24)
+    assert unscored.count > 400
+    assert unscored.high == pytest.approx(proportion_confint(23 / 24, 23, method="jeffreys")[1], abs=0.01)
+
+
 def test_asked_again_each_sample_counts_once() -> None:
     (found,) = again(ONE.metrics, scores(1, 2, 3, 4, None), [scores(1, 2, 3, 5, 1), scores(1, 4, 3, 4, 1)])
-    # Of four samples scored in all runs, two have one score throughout; differences of 0, 2 / 2, 0 and 1 / 2 points.
-    assert (found.identical.value, found.identical.count) == (0.5, 4)
+    # Two of five have one score throughout; of the four scored in all runs, differences are of 0, 2 / 2, 0 and 1 / 2 points.
+    assert (found.identical.value, found.identical.count) == (0.4, 5)
     assert found.difference.value == pytest.approx((0 + 1 + 0 + 0.5) / 4)
+    assert found.difference.count == 4
+    (found,) = again(ONE.metrics, scores(1, 2, None), [scores(1, None, None)])
+    assert (found.identical.value, found.identical.count) == (0.5, 2), "one is unscored once, and one is never scored"
     (nothing,) = again(ONE.metrics, scores(1), [])
     assert (nothing.identical.value, nothing.identical.reason) == (None, "nothing was asked again")
 
@@ -98,7 +147,7 @@ def test_changes_have_their_distance_their_shift_and_the_sample_they_are_largest
     assert (still.unchanged.value, still.largest, still.sample) == (1, 0, None)
 
 
-def test_a_metric_that_ceases_to_apply_has_changed_though_it_has_no_distance() -> None:
+def test_a_metric_that_ceases_to_apply_has_changed_by_the_whole_scale() -> None:
     subject = Subject.of(Grouse())
     names = [metric.name for metric in subject.metrics]
     assert names == ["answer_relevancy", "completeness", "usefulness", "faithfulness"]
@@ -107,8 +156,53 @@ def test_a_metric_that_ceases_to_apply_has_changed_though_it_has_no_distance() -
         for one in (4, None)
     )
     found = {change.metric: change for change in changes("turned", subject.metrics, base, other, ["a", "b"])}
-    assert (found["completeness"].unchanged.value, found["completeness"].distance.value) == (0.5, None)
-    assert found["usefulness"].unchanged.value == 1
+    complete = found["completeness"]
+    assert (complete.unchanged.value, complete.distance.value, complete.of_scale, complete.applying) == (0.5, 4, 1, 1)
+    assert (complete.shift.value, complete.largest, complete.sample) == (None, None, None)
+    useful = found["usefulness"]
+    assert (useful.unchanged.value, useful.distance.value, useful.applying) == (1, None, 0)
+
+
+def grounded(*rows: tuple[int | None, int | None, int | None] | None) -> Scores:
+    """GroUSE's relevancy, completeness and faithfulness."""
+    names = ("answer_relevancy", "completeness", "faithfulness")
+    given = [None if row is None else dict(zip(names, row, strict=True)) | {"usefulness": None} for row in rows]
+    return Scores.of(GROUSE, [verdict(str(place), one) for place, one in enumerate(given)])
+
+
+def test_an_edit_after_which_half_does_not_apply_is_weak() -> None:
+    base, edited = grounded(*[(5, 5, 1)] * 6), grounded(*[(5, 5, 1), (None, None, 1)] * 3)
+    found = changes("in bold", GROUSE.metrics, base, edited, list("abcdef"))
+    assert [(one.unchanged.value, one.of_scale, one.applying) for one in found[:2]] == [(0.5, 0.5, 3)] * 2
+    card = replace(usual(), metrics=GROUSE.metrics, weighed=[], formatting=found)
+    mark = {one.key: one for one in marks(card)}["formatting"]
+    assert (mark.word, "50.0% of the scale" in mark.says) == ("weak", True)
+
+
+def test_asked_again_a_metric_that_ceases_to_apply_is_the_whole_scale_away() -> None:
+    base = grounded((5, None, 1), (5, None, 1))
+    relevancy, completeness, _, _ = again(GROUSE.metrics, base, [base, grounded((None, None, 1), (5, 3, 1))])
+    # The first sample is 0 and then 4 points away, the second never.
+    assert (relevancy.identical.value, relevancy.difference.value, relevancy.difference.count) == (0.5, 1, 2)
+    # The first sample has no completeness in any run; the second is 0 and then 4 points away.
+    assert (completeness.identical.value, completeness.difference.value, completeness.difference.count) == (0.5, 2, 1)
+
+
+def test_over_seeds_whether_a_metric_applies_is_agreed_upon_too() -> None:
+    seeds = [(5, 4, 5, 3), (5, None, 5, None), (5, 4, 5, 3)]
+    runs = [grounded(*[(one, 1, None) for one in column]) for column in seeds]
+    relevancy, completeness, _, faithfulness = sampled(GROUSE.metrics, runs)
+    assert relevancy.alpha.value == 1
+    codes = [[0 if one is None else 1 for one in column] for column in seeds]
+    assert relevancy.applying.value == pytest.approx(krippendorff.alpha(codes, level_of_measurement="nominal"))
+    assert relevancy.applying.count == 4
+    assert completeness.applying.reason == faithfulness.applying.reason == "it applies to all samples alike, or to none"
+    card = replace(usual(), metrics=GROUSE.metrics, weighed=[], sampled=[relevancy, completeness])
+    mark = {one.key: one for one in marks(card)}["sampled"]
+    assert mark.word == "weak"
+    assert mark.says == "alpha over seeds of whether the metric applies is \N{MINUS SIGN}0.10 (answer_relevancy, the least good)"
+    assert "Alpha of applying" in parts(card, [mark])[0].tables[0].headings
+    assert "Alpha of applying" not in parts(usual(), [mark])[0].tables[0].headings
 
 
 def test_positions_are_counted_over_both_orders() -> None:
@@ -133,13 +227,20 @@ def test_length_is_an_association_and_an_experiment() -> None:
     lengths = np.array([10.0, 20, 30, 40, np.nan])
     found = lengthened(ONE.metrics, scores(1, 3, 2, 5, 5), scores(2, 3, 4, 5, None), lengths)[0]
     assert found.association.value == pytest.approx(stats.spearmanr([10, 20, 30, 40], [1, 3, 2, 5]).statistic)
-    ends = [end for end in (-1.0, found.association.low, found.association.value, found.association.high, 1.0) if end is not None]
-    assert len(ends) == 5
-    assert ends == sorted(ends)
+    assert (found.association.low, found.association.reason) == (None, "no interval: 4 items are too few, 10 are needed")
     assert found.change.value == pytest.approx(3 / 4)
     assert found.of_scale == pytest.approx(3 / 20)
     flat = lengthened(ONE.metrics, scores(3, 3, 3), scores(3, 3, 3), np.array([1.0, 2, 3]))[0]
     assert flat.association.reason == "all scores, or all lengths, are the same"
+
+
+def test_the_correlation_with_length_is_that_of_associations() -> None:
+    chance = np.random.default_rng(6)
+    given, lengths = [int(one) for one in chance.integers(6, size=40)], chance.integers(1, 90, size=40).astype(float)
+    found = lengthened(ONE.metrics, scores(*given), scores(*given), lengths, seed=3)[0].association
+    expected = associations(np.array(given, float)[:, None], lengths[:, None], seed=3)[0][0]["spearman"]
+    assert (found.value, found.low, found.high, found.count) == (expected.value, expected.low, expected.high, 40)
+    assert found.value == pytest.approx(stats.spearmanr(given, lengths).statistic)
 
 
 def test_of_pairs_the_longer_and_the_padded_are_counted() -> None:
@@ -166,6 +267,21 @@ def test_a_probe_that_scores_as_high_counts_against_the_judge() -> None:
     assert quality.as_high.value == pytest.approx(2 / 3)
     assert tone.as_high.value == pytest.approx(2 / 3)
     assert found.outcome == "unsure"
+
+
+def test_a_probe_to_which_metrics_rightly_do_not_apply_passes() -> None:
+    real, probe = grounded(*[(5, 4, 1)] * 20, None), grounded(*[(None, None, 1)] * 20, (None, None, 1))
+    found = probed("not applicable", GROUSE.metrics, real, probe)
+    assert (found.outcome, found.as_high.value, found.as_high.count) == ("pass", 0, 20)
+    relevancy = found.metrics[0]
+    assert (relevancy.only_real, relevancy.only_probe, relevancy.as_high.value) == (20, 0, 0)
+    assert (relevancy.real.value, relevancy.probe.value) == (None, None), "no sample has a number on both sides"
+    turned = probed("not applicable", GROUSE.metrics, probe, real)
+    # What applies to the probe only is left out, and faithfulness is the same.
+    assert (turned.outcome, turned.as_high.value, turned.metrics[0].only_probe) == ("fail", 1, 20)
+    assert turned.metrics[0].as_high.value is None
+    (part,) = parts(replace(usual(), probes=[found]), marks(usual())[-1:])
+    assert any("the probe counts as lower, by the whole scale: 40 times" in sentence for sentence in part.reading)
 
 
 @pytest.mark.parametrize(("real", "probe", "outcome"), [(5, 0, "pass"), (0, 5, "fail"), (3, 3, "fail")])

@@ -12,9 +12,9 @@ import pytest
 
 from evals.dashboard.words import line
 from evals.meta.card.card import Card
-from evals.meta.card.marks import RULES, marks
+from evals.meta.card.marks import RULES, Mark, marks
 from evals.meta.card.page import page, write_card
-from evals.meta.card.words import TITLES, markdown, parts
+from evals.meta.card.words import TITLES, parts
 from judges.errors import MagistrateError
 from tests.chromium import need_chromium
 from tests.evals.arena.reading import table
@@ -33,7 +33,7 @@ def cards() -> dict[str, Card]:
 @pytest.fixture(scope="module")
 def pages(cards: dict[str, Card], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("cards")
-    return {name: write_card(folder / name, card)[0] for name, card in cards.items()}
+    return {name: write_card(folder / name, card, marks(card))[0] for name, card in cards.items()}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_every_mark_stands_with_its_word_its_figure_and_its_rule(
 @pytest.mark.parametrize("name", CARDS)
 def test_every_figure_is_in_its_table(reader: Reader, pages: dict[str, Path], cards: dict[str, Card], name: str) -> None:
     reader.open(pages[name], drawn=False)
-    for part in parts(cards[name]):
+    for part in parts(cards[name], marks(cards[name])):
         script = (
             "return [...document.querySelectorAll(`[aria-labelledby=${arguments[0]}] tbody tr`)]"
             ".map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
@@ -153,8 +153,9 @@ def test_headings_and_tables_tell_what_they_are(reader: Reader, pages: dict[str,
 
 @pytest.mark.parametrize("name", CARDS)
 def test_the_same_verdicts_make_the_same_card(name: str, cards: dict[str, Card], tmp_path: Path) -> None:
-    files = write_card(tmp_path, CARDS[name]())
-    assert files[0].read_text(encoding="utf-8") == page(cards[name])
+    made = CARDS[name]()
+    files = write_card(tmp_path, made, marks(made))
+    assert files[0].read_text(encoding="utf-8") == page(cards[name], marks(cards[name]))
     figures = json.loads(files[1].read_text(encoding="utf-8"), parse_constant=lambda word: pytest.fail(word))
     assert [one["word"] for one in figures["marks"]] == [mark.word for mark in marks(cards[name])]
     assert figures["unscored"]["unscored"]["value"] == cards[name].unscored.unscored.value
@@ -169,15 +170,18 @@ def test_what_is_left_out_is_told(cards: dict[str, Card]) -> None:
     assert reasons["relevance"] == "people's file has no column for it"
 
 
-def test_markdown_has_a_row_for_each_property(cards: dict[str, Card]) -> None:
-    lines = markdown(cards["usual"]).splitlines()
-    assert len(lines) == 2 + len(TITLES)
+def test_a_card_is_written_with_the_marks_that_it_is_given(cards: dict[str, Card], tmp_path: Path) -> None:
+    given = [Mark("again", "weak", "said once", "never"), Mark("unscored", "good", "said twice", "always")]
+    shown, figures = (path.read_text(encoding="utf-8") for path in write_card(tmp_path, cards["usual"], given))
+    assert "Of 2 properties: 1 good, 1 weak." in shown
+    assert "Good where never." in shown
+    assert [one["says"] for one in json.loads(figures)["marks"]] == ["said once", "said twice"]
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(cards: dict[str, Card], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(MagistrateError, match="the card cannot be written to"):
-        write_card(tmp_path / "file", cards["nothing"])
+        write_card(tmp_path / "file", cards["nothing"], marks(cards["nothing"]))
 
 
 def test_a_judge_that_says_the_same_of_everything_is_not_good_at_staying(cards: dict[str, Card]) -> None:

@@ -49,11 +49,14 @@ def test_padding_adds_no_word_that_is_not_there(text: str) -> None:
 
 def test_citations_follow_their_references_and_others_stay() -> None:
     assert renumbered("So [1], and so [2][3]; see [4], [0] and [x].", 3) == "So [3], and so [2][1]; see [4], [0] and [x]."
+    assert renumbered("See [1, 2], [2;3 , 1] and [1, 9].", 3) == "See [3, 2], [2;1 , 3] and [3, 9]."
+    huge = f"[{'9' * 5_000}] [1, {'9' * 5_000}]"
+    assert renumbered(huge, 3) == huge, "a number of thousands of digits is no reference"
 
 
 @given(st.lists(st.integers(0, 12)), st.integers(1, 10))
 def test_turning_references_twice_changes_nothing(numbers: list[int], count: int) -> None:
-    text = " ".join(f"[{number}]" for number in numbers)
+    text = " ".join(f"[{number}]" for number in numbers) + f" {numbers}"
     assert renumbered(renumbered(text, count), count) == text
 
 
@@ -62,6 +65,26 @@ def test_an_answer_from_elsewhere_is_of_another_question() -> None:
     assert found == [None, "a", "b", None, "a"], "a sample takes the next answer that is not its own to another question"
     assert from_elsewhere(["p", "p"], ["a", "b"]) == [None, None]
     assert from_elsewhere([], []) == []
+
+
+class Compared(str):
+    """A text that counts how often it is compared."""
+
+    times = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return super().__eq__(other)
+
+
+@pytest.mark.parametrize(("question", "answer"), [("p", "a {}"), ("p {}", "a")])
+def test_where_all_ask_or_answer_the_same_not_all_are_compared_with_all(question: str, answer: str) -> None:
+    questions = [Compared(question.format(place)) for place in range(500)]
+    answers = [Compared(answer.format(place)) for place in range(500)]
+    Compared.times = 0
+    assert from_elsewhere(questions, answers) == [None] * 500
+    assert Compared.times < 5_000
 
 
 def test_answers_that_say_nothing_are_none_of_a_sample() -> None:
