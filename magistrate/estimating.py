@@ -11,7 +11,7 @@ from rich.console import Console
 
 from judges.errors import MagistrateError
 from magistrate.flags import Debug, Encoding, Level, Seed
-from magistrate.terminal import clear_errors, figures_table, pairs
+from magistrate.terminal import clear_errors, figures_table, pairs, print_whole
 
 if TYPE_CHECKING:
     from evals.meta.estimate import Estimates, MetricEstimate
@@ -63,7 +63,7 @@ def _tell(console: Console, found: Estimates, level: float) -> None:
     means = figures_table("metric", "judge alone", "people alone", "corrected", "labels", "others", "narrower by", "correlation")
     for one in found.metrics:
         means.add_row(*_mean_row(one))
-    console.print(means)
+    print_whole(console, means)
     rates = [one for one in found.metrics if one.rate is not None or one.rogan_gladen is not None]
     if rates:
         table = figures_table(
@@ -71,7 +71,7 @@ def _tell(console: Console, found: Estimates, level: float) -> None:
         )
         for one in rates:
             table.add_row(*_rate_row(one))
-        console.print(table)
+        print_whole(console, table)
     console.print(f"Intervals hold the true value {level:.4g} of the time, where the labelled samples are a random part of all.")
     for line in _remarks(found):
         console.print(line, markup=False, highlight=False)

@@ -208,6 +208,7 @@ def _notes(mean: Corrected, human: Sequence[float]) -> list[str]:
     if len(values) == 2 and counts.min() < RARE:
         fewest = int(counts.argmin())
         notes.append(
-            f"only {counts[fewest]} labels are {values[fewest]:g}, so the mean's intervals are too narrow; go by a pass rate's"
+            f"only {counts[fewest]} labels are {values[fewest]:g}, so the mean's intervals are too narrow; "
+            "go by a pass rate's (`--pass-at`)"
         )
     return notes

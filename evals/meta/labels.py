@@ -45,7 +45,7 @@ def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], 
     """
     check_metrics(columns, metrics)
     rows = list(read_rows(path, encoding))
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    header = header_of(path, rows)
     if "id" not in header:
         raise MagistrateError(f"{path}: there is no column `id`; it says which verdict a label belongs to")
     wanted = dict(columns) or {name: name for name in metrics if name in header}
@@ -80,6 +80,22 @@ def _take(row: Row, labels: Labels) -> None:
             labels.faults.append(f"{row.place}: `{column}` is {value!r:.40}, which is no number")
         else:
             labels.numbers[metric].setdefault(row.id, []).append(number)
+
+
+def header_of(path: Path, rows: Sequence[Row]) -> dict[str, None]:
+    """The columns of a file of people's, in its order.
+
+    Raises:
+        MagistrateError: No row of it can be read, or it has none.
+    """
+    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    if not header:
+        problem = next((row.problem for row in rows if row.problem), None)
+        if problem is None:
+            raise MagistrateError(f"{path} has no rows")
+        hint = "; say how it is encoded, e.g. `--encoding gb18030`" if "UTF-8" in problem else ""
+        raise MagistrateError(f"no row of {path.name} can be read: {problem}{hint}")
+    return header
 
 
 def check_metrics(wanted: Iterable[str], metrics: Sequence[str]) -> None:

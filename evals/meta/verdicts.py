@@ -45,3 +45,9 @@ def score_of(verdict: Verdict, metric: str, *, expected: bool) -> float | str:
         return "the verdict has no expected score" if number is None else number
     number = finite(verdict.scores.get(metric))
     return "the verdict has no number for it" if number is None else number
+
+
+def origin(path: Path) -> str:
+    """A file of verdicts and whose they are, as a report tells it: by its first one."""
+    verdict = next((one for _, one in numbered_verdicts(path)), None)
+    return path.name if verdict is None else f"{path.name} (judge {verdict.judge}, fingerprint {verdict.fingerprint})"

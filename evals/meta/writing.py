@@ -6,7 +6,9 @@ import json
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
+from evals.dashboard.text import escaped
 from evals.whole_files import write_whole
 from judges.errors import MagistrateError
 from judges.samples import well_formed
@@ -14,8 +16,10 @@ from judges.samples import well_formed
 
 def write(
     folder: Path,
-    figures: object,
+    study: str,
+    figures: Mapping[str, Any],
     text: str,
+    made: Mapping[str, object],
     others: Mapping[str, str | bytes] | None = None,
     sometimes: Collection[str] = (),
 ) -> list[Path]:
@@ -23,15 +27,21 @@ def write(
 
     Args:
         folder: Where to; it is made if need be.
+        study: Which study's report it is. Another's is never written over.
         figures: What JSON can hold. A figure that there is not, NaN or infinite, becomes ``null``.
         text: Markdown.
+        made: What the study is of, and how it was made: names to texts and numbers. ``None`` is left out.
         others: Name to what the file is to hold.
         sometimes: Files that this study writes sometimes. Those of an earlier one are removed where this one has none.
 
     Raises:
-        MagistrateError: The folder cannot be written to.
+        MagistrateError: The folder cannot be written to, or holds another study's report.
     """
-    files = {"report.md": text, "report.json": as_json(figures), **(others or {})}
+    check_folder(folder, study)
+    known = {name: value for name, value in made.items() if value is not None}
+    told = "; ".join(f"{name} {escaped(str(value))}" for name, value in known.items())
+    whole = {"study": study, "made": known, **figures}
+    files = {"report.md": f"{text.rstrip()}\n\nMade of: {told}.\n", "report.json": as_json(whole), **(others or {})}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = [write_whole(folder / name, data) for name, data in files.items()]
@@ -40,6 +50,23 @@ def write(
         return written
     except OSError as error:
         raise MagistrateError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
+
+
+def check_folder(folder: Path, study: str) -> None:
+    """See that a study may be written to a folder.
+
+    Raises:
+        MagistrateError: It is a file, or holds a report of another study.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise MagistrateError(f"{folder} is a file; give `-o` a folder")
+    try:
+        there = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    other = there.get("study", "something else") if isinstance(there, dict) else "something else"
+    if other != study:
+        raise MagistrateError(f"{folder} holds a report of {other}; give `-o` another folder")
 
 
 def as_json(figures: object) -> str:

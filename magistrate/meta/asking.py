@@ -12,6 +12,7 @@ import typer
 
 from judges import catalog
 from judges.errors import MagistrateError
+from judges.judge import Judge
 from judges.samples import well_formed
 from judges.sources import Row
 from judges.verdict import Verdict
@@ -59,9 +60,30 @@ class Asking:
     debug: bool
 
     @property
+    def judges(self) -> bool:
+        """Whether a judge is asked here, so that what it asks is known."""
+        return not self.no_judge and self.verdicts is None
+
+    def court(self) -> Judge:
+        """The judge that is asked.
+
+        Raises:
+            MagistrateError: There is no such judge or option.
+        """
+        return catalog.open_judge(self.judge, pairs(self.option, "-O", "name=value"), **self.own)
+
+    @property
     def called(self) -> str | None:
         """What a report calls the judge; ``None`` where only its verdicts tell."""
         return None if self.verdicts is not None or self.model is None else f"{self.judge} on {self.model}"
+
+    def told(self, judged: Mapping[str, Verdict] | None) -> dict[str, object]:
+        """Who judged, for a report."""
+        if judged is None:
+            return {}
+        prints = dict.fromkeys(f"{verdict.judge}, fingerprint {verdict.fingerprint}" for verdict in judged.values())
+        told = ["several"] if len(prints) > 3 else list(prints)
+        return {"verdicts": self.verdicts and self.verdicts.name, "model": self.model, "judge": "; ".join(told)}
 
 
 def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, Verdict] | None:
@@ -74,7 +96,7 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, 
     from magistrate.meta.running import judge_rows
     from magistrate.studies import open_judge_engine
 
-    given = [flag for flag, value in {"--model": asking.model, "-O": asking.option}.items() if value]
+    given = [flag for flag, value in {"--model": asking.model, "-O": asking.option, "--think": asking.think}.items() if value]
     if asking.no_judge:
         given += ["--verdicts"] * (asking.verdicts is not None) + ["--expected"] * asking.expected
         if given:
@@ -84,7 +106,7 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, 
         if given:
             raise MagistrateError(f"`--verdicts` is in place of judging; leave out `{given[0]}`, or leave out `--verdicts`")
         return read_verdicts(asking.verdicts)
-    court = catalog.open_judge(asking.judge, pairs(asking.option, "-O", "name=value"), **asking.own)
+    court = asking.court()
     host = open_judge_engine(asking.host[0], asking.model, *asking.host[1:])
     found = judge_rows(
         rows,

@@ -25,7 +25,7 @@ def audit(
     most: Annotated[int, typer.Option(help="How many items to list of each metric, and as many unscored ones.", min=1)] = 50,
     random: Annotated[int, typer.Option(metavar="N", help="Also draw ids by lot, to have labelled for an estimate.", min=0)] = 0,
     level: Level = 0.9,
-    output: Folder = Path("report"),
+    output: Folder = Path("audit"),
     encoding: Encoding = None,
     seed: Seed = 0,
     debug: Debug = False,
@@ -35,7 +35,8 @@ def audit(
     from evals.meta.checks.audit_found import Options
     from evals.meta.checks.audit_words import FILES, figures, files, page
     from evals.meta.page import markdown
-    from evals.meta.writing import write
+    from evals.meta.verdicts import origin
+    from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug):
@@ -50,10 +51,29 @@ def audit(
             encoding=encoding,
             seed=seed,
         )
+        check_folder(output, "audit")
+        _check_to_label(output, random)
         found = audited(verdicts, human, options)
         made = page(found)
-        write(output, figures(found), markdown(made), files(found), FILES)
+        sources = {
+            "verdicts": origin(verdicts),
+            "labels": human and human.name,
+            "expected scores": expected or None,
+            "seed": seed,
+        }
+        write(output, "audit", figures(found), markdown(made), sources, files(found), FILES)
         show(made, output)
+
+
+def _check_to_label(folder: Path, random: int) -> None:
+    """People fill that file in, so what they have filled in is never written over."""
+    from judges.sources import read_rows
+
+    file = folder / "to_label.csv"
+    if random and file.exists():
+        rows = [row.sample or {} for row in read_rows(file)]
+        if any(value not in (None, "") for row in rows for name, value in row.items() if name != "id"):
+            raise MagistrateError(f"{file} holds labels; give `-o` another folder for other ids, or leave out `--random`")
 
 
 def _numbers(text: str | None) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -34,8 +34,10 @@ from magistrate.terminal import clear_errors, figures_table, pairs
 
 if TYPE_CHECKING:
     from evals.meta.card.card import Card
+    from evals.meta.card.marks import Mark
     from evals.meta.card.runs import Run, Verdicts
     from judges.engines.engine import Engine
+    from judges.judge import Judge
     from judges.sources import Row
     from judges.verdict import Fingerprint
 
@@ -76,6 +78,7 @@ def card(
 ) -> None:
     """A judge's reliability card: asked again, in another order and form, by position and length, of answers that say nothing."""
     from evals.meta.card.card import Made, make_card
+    from evals.meta.card.marks import marks
     from evals.meta.card.page import write_card
     from evals.meta.card.runs import Plan, plan_runs
     from evals.meta.card.subject import Subject
@@ -89,7 +92,10 @@ def card(
         subject = Subject.of(catalog.open_judge(name, options), answer)
         source = samples or _own_samples(subject.judge.name)
         rows = _rows(source, columns, limit, encoding)
+        _check_judgeable(rows, subject.judge, source)
         people = None if human is None else read_people(human, subject, encoding)
+        if human is not None and people is not None and not {row.id for row in rows} & set(people.ids):
+            raise MagistrateError(f"no id of {human.name} is among those of {source.name}; the ids must be the samples'")
         plan = Plan(reruns=reruns, seeds=seeds, temperature=temperature, seed=seed, weighed=people is not None)
         runs = plan_runs(subject, rows, plan)
         host = open_judge_engine(engine, model, base_url, dtype, window)
@@ -105,8 +111,9 @@ def card(
             think=think,
         )
         found = make_card(subject, runs, verdicts, made)
-        written = write_card(output, found)
-        _tell(Console(), found, written[0])
+        said = marks(found)
+        written = write_card(output, found, said)
+        _tell(Console(), found, said, written[0])
 
 
 def _own_samples(judge: str) -> Path:
@@ -141,6 +148,19 @@ def _rows(source: Path, columns: Mapping[str, str], limit: int, encoding: str | 
     if not rows:
         raise MagistrateError(f"{source} holds no samples")
     return list(rows.values())
+
+
+def _check_judgeable(rows: list[Row], judge: Judge, source: Path) -> None:
+    """See that the judge can be asked about any of the samples.
+
+    Raises:
+        MagistrateError: It can be asked about none.
+    """
+    from judges.runner import prepare
+
+    problems = [prepare(row, judge).problem for row in rows]
+    if all(problems):
+        raise MagistrateError(f"none of the {len(rows)} samples of {source.name} can be judged: {problems[0]}")
 
 
 def _judged(
@@ -189,14 +209,13 @@ def _judged(
         following.ends()
 
 
-def _tell(console: Console, found: Card, written: Path) -> None:
+def _tell(console: Console, found: Card, said: Sequence[Mark], written: Path) -> None:
     from evals.dashboard.words import line
-    from evals.meta.card.marks import marks
     from evals.meta.card.words import TITLES
 
     table = figures_table("property", "mark", "figure")
     table.columns[1].justify = table.columns[2].justify = "left"
-    for mark in marks(found):
+    for mark in said:
         table.add_row(TITLES[mark.key], mark.word, line(mark.says))
     console.print(table)
     for note in found.notes:

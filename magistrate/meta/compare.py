@@ -22,7 +22,7 @@ def compare(
     item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None,
     expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
     level: Level = 0.95,
-    output: Folder = Path("report"),
+    output: Folder = Path("comparison"),
     encoding: Encoding = None,
     seed: Seed = 0,
     debug: Debug = False,
@@ -32,7 +32,8 @@ def compare(
     from evals.meta.checks.compare import compare as compared
     from evals.meta.checks.compare_words import page
     from evals.meta.page import markdown
-    from evals.meta.writing import write
+    from evals.meta.verdicts import origin
+    from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug):
@@ -46,7 +47,9 @@ def compare(
             level=level,
             seed=seed,
         )
+        check_folder(output, "compare")
         found = compared(first, second, options)
         made = page(found)
-        write(output, asdict(found), markdown(made))
+        sources = {"verdicts": f"{origin(first)} and {origin(second)}", "expected scores": expected or None, "seed": seed}
+        write(output, "compare", asdict(found), markdown(made), sources)
         show(made, output)

@@ -27,7 +27,7 @@ from magistrate.flags import (
 )
 from magistrate.meta.running import STOPPED, judge_rows
 from magistrate.quiet import quiet
-from magistrate.terminal import clear_errors, figures_table, pairs
+from magistrate.terminal import clear_errors, figures_table, pairs, print_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def grouse(
     reference: Annotated[
         Path | None, typer.Option(help="Another evaluator's grades of the cases: verdicts, or rows with `id` and the metrics.")
     ] = None,
-    output: Folder = Path("report"),
+    output: Folder = Path("grouse"),
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     debug: Debug = False,
@@ -72,10 +72,11 @@ def grouse(
     from evals.meta.grounded.study import study
     from evals.meta.grounded.text import markdown
     from evals.meta.verdicts import read_verdicts
-    from evals.meta.writing import write
+    from evals.meta.writing import check_folder, write
 
     with clear_errors(debug=debug, stopped=STOPPED):
         options = pairs(option, "-O", "name=value")
+        check_folder(output, "grouse")
         if verdicts is not None and (model is not None or options):
             raise MagistrateError("`--verdicts` is in place of judging; leave out `--model` and `-O`, or leave out `--verdicts`")
         other = None if reference is None else read_reference(reference, encoding)
@@ -107,7 +108,9 @@ def grouse(
             likeness={} if other is None else likeness(grades, other.grades),
             faults=[*found.faults, *made.faults, *(() if other is None else unmatched(grades, other))],
         )
-        files = write(output, figures(report), markdown(report), dict(pictures(report)))
+        fingerprints = ", ".join(dict.fromkeys(verdict.fingerprint for verdict in judged.values()))
+        sources = {"judge": report.judge, "fingerprint": fingerprints, "cases": found.name or "Magistrate's own"}
+        files = write(output, "grouse", figures(report), markdown(report), sources, dict(pictures(report)))
         _tell(Console(), report, files[0])
 
 
@@ -150,14 +153,14 @@ def _tell(console: Console, report: Report, file: Path) -> None:
         beside.add_row(TITLES[metric], f"{100 * rate.rate:.1f}", *(f"{rows[name][metric]:.1f}" for name in SHOWN))
     table.add_row("mean", f"{100 * found.total:.1f}", NONE, f"{100 * found.constant:.1f}", "")
     beside.add_row("mean", f"{100 * found.total:.1f}", *(f"{rows[name]['total']:.1f}" for name in SHOWN))
-    console.print(table)
-    console.print(beside)
+    print_whole(console, table)
+    print_whole(console, beside)
     console.print(f"{report.comparison} The report has all of them.", markup=False, highlight=False)
     if report.likeness:
         likes = figures_table(escape(f"with {line(report.reference or '')}"), "figure", "value", "cases", "applies by one alone")
         for row in likeness_rows(report):
             likes.add_row(*row)
-        console.print(likes)
+        print_whole(console, likes)
     for remark in remarks(report):
         console.print(remark, markup=False, highlight=False)
     console.print(f"report: {file}", markup=False, highlight=False)

@@ -72,7 +72,7 @@ def people(
     layer: Annotated[int | None, typer.Option(help="Of that model; by default three quarters of the way up.", min=1)] = None,
     rounds: Rounds = 2000,
     level: Level = 0.95,
-    output: Folder = Path("report"),
+    output: Folder = Path("people"),
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     seed: Seed = 0,
@@ -81,9 +81,9 @@ def people(
     """How far a judge's scores go along with people's ratings, beside other people, BLEU and the like."""
     from evals.meta.page import markdown
     from evals.meta.people.reading import read_rated
-    from evals.meta.people.study import Options, study
+    from evals.meta.people.study import Options, check_enough, study
     from evals.meta.people.words import page
-    from evals.meta.writing import write
+    from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
     from magistrate.quiet import quiet
 
@@ -114,6 +114,8 @@ def people(
             overwrite=overwrite,
             debug=debug,
         )
+        check_folder(output, "people")
+        check_enough(rated)
         judged = verdicts_on(rows, output, asking)
         options = Options(
             expected=expected,
@@ -123,9 +125,11 @@ def people(
             level=level,
             seed=seed,
             called=asking.called,
+            scales={one.metric: one.legal for one in asking.court().numeric_scores} if asking.judges else None,
         )
         with quiet(enabled=not debug):
             found = study(rated, judged, options)
         made = page(found)
-        write(output, asdict(found), markdown(made))
+        sources = {"data": data.name, **asking.told(judged), "rounds": rounds, "seed": seed}
+        write(output, "people", asdict(found), markdown(made), sources)
         show(made, output)

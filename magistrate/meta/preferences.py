@@ -58,7 +58,7 @@ def preferences(
     samples: WriteSamples = None,
     rounds: Rounds = 2000,
     level: Level = 0.95,
-    output: Folder = Path("report"),
+    output: Folder = Path("preferences"),
     overwrite: Overwrite = False,
     encoding: Encoding = None,
     seed: Seed = 0,
@@ -70,7 +70,7 @@ def preferences(
     from evals.meta.people.preference_words import page
     from evals.meta.people.preferences import study
     from evals.meta.people.rater_choices import Options
-    from evals.meta.writing import write
+    from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug, stopped=STOPPED):
@@ -94,8 +94,10 @@ def preferences(
             overwrite=overwrite,
             debug=debug,
         )
+        check_folder(output, "preferences")
         judged = verdicts_on(rows, output, asking)
         found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
         made = page(found)
-        write(output, asdict(found), markdown(made))
+        sources = {"data": data.name, **asking.told(judged), "rounds": rounds, "seed": seed}
+        write(output, "preferences", asdict(found), markdown(made), sources)
         show(made, output)

@@ -35,7 +35,7 @@ def replace(
     ] = False,
     expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
     level: Annotated[float, typer.Option(help="One less the share of false discoveries.", min=0.5, max=0.999)] = 0.95,
-    output: Folder = Path("report"),
+    output: Folder = Path("replacement"),
     encoding: Encoding = None,
     debug: Debug = False,
 ) -> None:
@@ -44,7 +44,8 @@ def replace(
     from evals.meta.checks.replace import replace as replaced
     from evals.meta.checks.replace_words import figures, page
     from evals.meta.page import markdown
-    from evals.meta.writing import write
+    from evals.meta.verdicts import origin
+    from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug):
@@ -61,9 +62,11 @@ def replace(
             few=few,
             encoding=encoding,
         )
+        check_folder(output, "replace")
         found = replaced(verdicts, human, options)
         made = page(found)
-        write(output, figures(found), markdown(made))
+        sources = {"verdicts": origin(verdicts), "labels": human.name, "expected scores": expected or None}
+        write(output, "replace", figures(found), markdown(made), sources)
         show(made, output)
 
 

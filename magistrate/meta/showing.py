@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
-from magistrate.terminal import figures_table
+from magistrate.terminal import figures_table, print_whole
 
 if TYPE_CHECKING:
     from evals.meta.page import Page
@@ -28,7 +28,7 @@ def show(page: Page, folder: Path, console: Console | None = None) -> None:
                 shown = figures_table(*(escape(line(one)) for one in headings))
                 for row in rows:
                     shown.add_row(*(escape(line(cell)) for cell in row))
-                console.print(shown)
+                print_whole(console, shown)
             case Remarks(lines):
                 for one in lines:
                     console.print(f"- {line(one)}", markup=False, highlight=False)

@@ -99,6 +99,8 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
     assert given.returncode == 0, given.stderr
     assert found["judged"].pop("judge") == "pairwise on magistrate-tiny"
     other = figures(tmp_path / "o")
+    assert found.pop("made")["model"] == "magistrate-tiny"
+    assert other.pop("made")["verdicts"] == "verdicts.jsonl"
     assert other["judged"].pop("judge") == "pairwise"
     assert other == found
     alone = magistrate("meta", "preferences", source, "--no-judge", *QUICK, "-o", tmp_path / "p")

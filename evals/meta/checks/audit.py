@@ -101,6 +101,10 @@ def _audit(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, options
         raise MagistrateError(f"there are {len(labelled)} labels of scored items; at least {LEAST_LABELS} are needed")
     given = np.array(scores)
     wanted = np.array([people[ids[place]] for place in labelled])
+    if np.ptp(wanted) == 0:
+        raise MagistrateError(
+            f"people gave all {len(wanted)} labelled items {wanted[0]:g}; that says nothing of where the judge errs"
+        )
     _check_scale(wanted, options.scale)
     entropies = np.array([_entropy(verdicts[name], metric) for name in ids]) if options.expected else None
     conformal, why = _conformal(given[labelled], wanted, None if entropies is None else entropies[labelled], options)

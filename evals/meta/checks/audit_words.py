@@ -38,7 +38,8 @@ def figures(found: Audit) -> dict[str, object]:
     return asdict(replace(found, metrics=())) | {"metrics": kept}
 
 
-FILES = ("to_check.csv", "intervals.jsonl", "to_label.csv")
+FILES = ("to_check.csv", "intervals.jsonl")
+"""Those that hold figures. People fill in ``to_label.csv``, so no run removes it."""
 
 
 def files(found: Audit) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.meta.cells import is_empty, number_in
-from evals.meta.labels import named
+from evals.meta.labels import header_of, named
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.sources import Row, own_id, read_rows
@@ -55,7 +55,7 @@ def read_ratings(
         MagistrateError: The file cannot be read or lacks a column, there is no such metric, or a rater labels a sample twice.
     """
     rows = list(read_rows(path, encoding))
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    header = header_of(path, rows)
     if strange := [name for name in columns if name not in kinds]:
         raise MagistrateError(f"the verdicts have nothing for `{strange[0]}`; they have {named(list(kinds))}")
     wanted = _wide(kinds, columns, raters) if raters else _long(path, header, kinds, columns)

@@ -163,6 +163,8 @@ def _replace(
         else:
             judged.append(label)
             given.append(labels)
+    if numeric and not ratings.labels[metric]:
+        raise MagistrateError("the judge's scores are numbers, and none of people's labels is; give a column of numbers")
     if not judged:
         raise MagistrateError("the judge scored none of the samples that people labelled")
     graded = numeric and not options.nominal
