@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,6 +40,8 @@ def estimate(
     from evals.meta.estimate import estimate as estimated
 
     with clear_errors(debug=debug):
+        if pass_at is not None and not math.isfinite(pass_at):
+            raise MagistrateError(f"`--pass-at {pass_at}` must be a number of the scale")
         columns = pairs([text if "=" in text else f"{text}={text}" for text in metric or ()], "--metric", "NAME=COLUMN")
         if output is not None and any(output.exists() and output.samefile(one) for one in (verdicts, human) if one.exists()):
             raise MagistrateError(f"{output} holds what is read; give `-o` another file")
@@ -111,7 +114,7 @@ def _rate_row(one: MetricEstimate) -> list[str]:
 
 def _remarks(found: Estimates) -> list[str]:
     """What was not used and what a reader should know, a line each."""
-    from evals.dashboard.words import counted, line
+    from evals.dashboard.words import counted, first_few, line
 
     told = []
     for one in found.metrics:
@@ -126,9 +129,11 @@ def _remarks(found: Estimates) -> list[str]:
         told += [line(f"{one.metric}: {text}") for text in said]
     told += [line(f"{metric}: not estimated: {why}") for metric, why in found.refused.items()]
     if found.unmatched_count:
-        told.append(line(f"{counted(found.unmatched_count, 'label id')} without a verdict: {', '.join(found.unmatched)}"))
+        strange = first_few(found.unmatched, found.unmatched_count)
+        told.append(line(f"{counted(found.unmatched_count, 'label id')} without a verdict: {strange}"))
     if found.fault_count:
-        told.append(line(f"{counted(found.fault_count, 'fault')} in the labels' file: {'; '.join(found.faults)}"))
+        faults = first_few(found.faults, found.fault_count, between="; ")
+        told.append(line(f"{counted(found.fault_count, 'fault')} in the labels' file: {faults}"))
     return told
 
 

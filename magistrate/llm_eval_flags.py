@@ -15,6 +15,9 @@ Reference = Annotated[
     bool | None, typer.Option("--reference/--no-reference", help="LLM-Eval: show a sample's reference where it has one.")
 ]
 
+FLAGS = {"metrics": "--metric", "scale": "--scale", "use_reference": "--reference"}
+"""Option of the judge to its flag."""
+
 
 def llm_eval_options(judge: str, metric: list[str] | None, scale: str | None, reference: bool | None) -> dict[str, object]:
     """The judge's options that these flags stand for.

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals.dashboard.rows import ENOUGH, Report, kinds, models, named, proficiency_rows
-from evals.dashboard.words import PLURAL, SINGULAR, counted, digits, interval, label, line, listed, number, percent
+from evals.dashboard.words import (
+    PLURAL,
+    SINGULAR,
+    counted,
+    digits,
+    first_few,
+    interval,
+    label,
+    line,
+    listed,
+    number,
+    percent,
+)
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 
@@ -95,9 +107,8 @@ def faults(report: Report) -> list[str]:
     """What is missing from the figures, a sentence each."""
     told = []
     for fault in report["counts"].get("faults", []):
-        ids, more = [line(one) for one in fault["ids"]], fault["count"] - len(fault["ids"])
-        rest = f" and {more:,} more" if ids and more > 0 else ""
-        which = f": {', '.join(ids)}{rest}" if ids else ""
+        ids = [line(one) for one in fault["ids"]]
+        which = f": {first_few(ids, fault['count'], len(ids))}" if ids else ""
         whose = line(fault["model"]) if fault.get("model") else "the data"
         told.append(f"{whose}: {line(fault['what'])} ({counted(fault['count'], 'row')}{which})")
     told += [

@@ -63,6 +63,19 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
 
 
+def first_few(names: Sequence[str], amount: int | None = None, most: int = 10, between: str = ", ") -> str:
+    """The first of many names: a, b and 5 more.
+
+    Args:
+        names: All of them, or the first.
+        amount: How many there are in all; by default as many as names.
+        most: How many are named.
+        between: What stands between them.
+    """
+    more = max(len(names) if amount is None else amount, len(names)) - min(len(names), most)
+    return f"{between.join(names[:most])}{f' and {more:,} more' if more else ''}"
+
+
 def duration(seconds: float) -> str:
     """How long something took."""
     if seconds < 60:

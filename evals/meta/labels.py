@@ -9,7 +9,10 @@ from pathlib import Path
 
 from evals.meta.cells import is_empty, number_in
 from judges.errors import MagistrateError
+from judges.samples import well_formed
 from judges.sources import Row, own_id, read_rows
+
+ENCODED = "; say how it is encoded, e.g. `--encoding gb18030`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,9 @@ def header_of(path: Path, rows: Sequence[Row]) -> dict[str, None]:
         problem = next((row.problem for row in rows if row.problem), None)
         if problem is None:
             raise MagistrateError(f"{path} has no rows")
-        hint = "; say how it is encoded, e.g. `--encoding gb18030`" if "UTF-8" in problem else ""
-        raise MagistrateError(f"no row of {path.name} can be read: {problem}{hint}")
+        raise MagistrateError(f"no row of {path.name} can be read: {problem}{ENCODED if 'UTF-8' in problem else ''}")
+    if any(well_formed(name) != name for name in header):
+        raise MagistrateError(f"the columns of {path.name} are not in UTF-8{ENCODED}")
     return header
 
 

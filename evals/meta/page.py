@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evals.dashboard.text import escaped, markdown_table
-from evals.dashboard.words import counted, number
+from evals.dashboard.words import counted, first_few, number
 from evals.tasks import Fault
 
 LEAST_SHOWN = 0.0001
@@ -60,7 +60,7 @@ def markdown(page: Page) -> str:
 
 def fault_lines(faults: Sequence[Fault]) -> list[str]:
     """What could not be used, a line a kind, with the first few ids."""
-    return [f"{counted(one.count, 'row')}: {one.what}: {', '.join(one.ids)}" for one in faults]
+    return [f"{counted(one.count, 'row')}: {one.what}: {first_few(one.ids, one.count)}" for one in faults]
 
 
 def chance(p: float | None) -> str:

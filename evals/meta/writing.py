@@ -27,7 +27,7 @@ def write(
 
     Args:
         folder: Where to; it is made if need be.
-        study: Which study's report it is. Another's is never written over.
+        study: Which command's report it is. Another's is never written over.
         figures: What JSON can hold. A figure that there is not, NaN or infinite, becomes ``null``.
         text: Markdown.
         made: What the study is of, and how it was made: names to texts and numbers. ``None`` is left out.
@@ -64,9 +64,10 @@ def check_folder(folder: Path, study: str) -> None:
         there = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return
-    other = there.get("study", "something else") if isinstance(there, dict) else "something else"
+    other = there.get("study") if isinstance(there, dict) else None
     if other != study:
-        raise MagistrateError(f"{folder} holds a report of {other}; give `-o` another folder")
+        whose = f"`{other}`" if isinstance(other, str) else "something else"
+        raise MagistrateError(f"{folder} holds a report of {whose}; give `-o` another folder")
 
 
 def as_json(figures: object) -> str:

@@ -16,6 +16,7 @@ from judges.judge import Judge
 from judges.samples import well_formed
 from judges.sources import Row
 from judges.verdict import Verdict
+from magistrate.llm_eval_flags import FLAGS
 from magistrate.terminal import pairs
 
 VerdictsFlag = Annotated[
@@ -96,7 +97,10 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, 
     from magistrate.meta.running import judge_rows
     from magistrate.studies import open_judge_engine
 
-    given = [flag for flag, value in {"--model": asking.model, "-O": asking.option, "--think": asking.think}.items() if value]
+    _, base_url, dtype, window = asking.host
+    flags = {"--model": asking.model, "-O": asking.option, "--think": asking.think, "--base-url": base_url, "--dtype": dtype}
+    given = [flag for flag, value in (flags | {"--window": window}).items() if value]
+    given += [flag for name, flag in FLAGS.items() if asking.own.get(name) is not None]
     if asking.no_judge:
         given += ["--verdicts"] * (asking.verdicts is not None) + ["--expected"] * asking.expected
         if given:

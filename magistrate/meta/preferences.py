@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from judges.engines import ENGINES
+from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
 from judges.sources import Row
 from magistrate.flags import (
@@ -68,7 +69,7 @@ def preferences(
     from evals.meta.page import markdown
     from evals.meta.people.compared import read_compared
     from evals.meta.people.preference_words import page
-    from evals.meta.people.preferences import study
+    from evals.meta.people.preferences import check_enough, study
     from evals.meta.people.rater_choices import Options
     from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
@@ -95,6 +96,9 @@ def preferences(
             debug=debug,
         )
         check_folder(output, "preferences")
+        if no_judge and len(compared.raters) < 2:
+            raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
+        check_enough(compared)
         judged = verdicts_on(rows, output, asking)
         found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
         made = page(found)

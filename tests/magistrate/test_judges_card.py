@@ -78,6 +78,8 @@ def test_pairs_of_ones_own(tmp_path: Path) -> None:
         (["--samples", "nowhere.jsonl"], "there is no such file"),
         (["--samples", "twice.jsonl"], "the id `a` stands at twice.jsonl row 1 too"),
         (["--samples", "empty.jsonl"], "holds no samples"),
+        (["--samples", "others.jsonl"], "none of the 2 samples of others.jsonl can be judged: others.jsonl row 1"),
+        (["--human", "strangers.csv"], "no id of strangers.csv is among those of dialogues.jsonl"),
         (["--human", "labels.csv"], "is named as a metric"),
         (["--judge", "rubric.toml"], "there are no samples of Magistrate's own for judge `made`"),
     ],
@@ -88,7 +90,9 @@ def test_what_cannot_be_is_told_in_a_sentence(
     monkeypatch.chdir(tmp_path)
     Path("twice.jsonl").write_text('{"id": "a", "context": "b", "response": "c"}\n' * 2)
     Path("empty.jsonl").write_text("\n")
+    Path("others.jsonl").write_text('{"id": "a", "text": "b"}\n{"id": "b"}\n')
     Path("labels.csv").write_text("id,elsewhere\nd01,1\n")
+    Path("strangers.csv").write_text("id,content\nx,1\ny,2\n")
     metric = '[[metric]]\nname = "clarity"\ndescription = "Is it clear?"\nscale = "1-5"\n'
     Path("rubric.toml").write_text(f'name = "made"\nfields = ["answer"]\nreasoning = false\n{metric}')
     result = run(*FEW, *options, "-o", tmp_path / "card")

@@ -72,6 +72,37 @@ def test_ids_to_label_are_drawn_before_there_are_labels(folder: Path) -> None:
     assert len(set(lines[1:])) == 30
 
 
+def test_labels_that_people_have_filled_in_are_not_written_over(folder: Path) -> None:
+    drawn = ["audit", "new.jsonl", "--random", "3", "-o", "found"]
+    run(*drawn)
+    run(*drawn)  # nothing is filled in yet
+    file = folder / "found" / "to_label.csv"
+    head, first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([head, f"{first}4", *others]) + "\n")
+    filled = file.read_bytes()
+    result = CliRunner().invoke(app, ["meta", *drawn])
+    assert (result.exit_code, "found/to_label.csv holds labels; give `-o` another folder" in result.output) == (1, True)
+    run("audit", "new.jsonl", "--human", "labels.csv", "-o", "found")
+    assert file.read_bytes() == filled
+
+
+def test_a_folder_with_another_studys_report_is_refused(folder: Path) -> None:
+    run("compare", "new.jsonl", "old.jsonl", "-o", "found")
+    report = (folder / "found" / "report.md").read_bytes()
+    result = CliRunner().invoke(app, ["meta", "audit", "new.jsonl", "--human", "labels.csv", "-o", "found"])
+    assert (result.exit_code, "found holds a report of `compare`; give `-o` another folder" in result.output) == (1, True)
+    assert (folder / "found" / "report.md").read_bytes() == report
+    assert "Made of: " in report.decode()
+    run("compare", "new.jsonl", "old.jsonl", "-o", "found")
+
+
+def test_few_items_of_an_annotator_are_warned_of_where_the_judge_passes(folder: Path) -> None:
+    rows = (folder / "raters.csv").read_text().splitlines()
+    (folder / "few.csv").write_text("\n".join(rows[:16]) + "\n")
+    asked = ["replace", "new.jsonl", "--human", "few.csv", "--rater", ",".join(RATERS), "--annotators", "crowd"]
+    assert "replaces those too readily" in run(*asked, "--few", "-o", "few").partition("metric")[0]
+
+
 def test_annotators_are_set_against_the_judge(folder: Path) -> None:
     told = run(
         "replace", "new.jsonl", "--human", "raters.csv", "--rater", ",".join(RATERS), "--annotators", "crowd", "-o", "found"
@@ -92,6 +123,7 @@ def test_annotators_are_set_against_the_judge(folder: Path) -> None:
         (["audit", "new.jsonl", "--human", "labels.csv", "--scale", "a,b"], "must be numbers with commas"),
         (["audit", "new.jsonl", "--human", "labels.csv", "--scale", "1"], "fewer than two labels"),
         (["audit", "new.jsonl", "--human", "labels.csv", "--metric", "style"], "no numbers for `style`"),
+        (["audit", "new.jsonl", "--human", "gb.csv"], "the columns of gb.csv are not in UTF-8; say how it is encoded"),
         (["replace", "new.jsonl", "--human", "raters.csv"], "no column of raters.csv"),
         (["replace", "new.jsonl", "--human", "raters.csv", "--annotators", "friends"], "there are experts, skilled, crowd"),
         (["replace", "new.jsonl", "--human", "raters.csv", "--annotators", "crowd", "--epsilon", "0.3"], "give one of them"),
@@ -99,6 +131,7 @@ def test_annotators_are_set_against_the_judge(folder: Path) -> None:
     ],
 )
 def test_errors_are_sentences(folder: Path, arguments: list[str], told: str) -> None:
+    (folder / "gb.csv").write_bytes("id,好\ns1,4\n".encode("gb18030"))
     result = CliRunner().invoke(app, ["meta", *arguments])
     assert result.exit_code == 1
     assert told in result.output

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from evals.dashboard.words import counted, listed
+from evals.dashboard.words import counted, first_few, listed
 from evals.meta.card.leanings import Lengthened, LongerPreferred, Places, lengthened, longer_preferred, places
 from evals.meta.card.measured import LEVEL, Figure, Scores, share, share_of_items
 from evals.meta.card.probing import Probed, probed, probed_pairs
 from evals.meta.card.runs import AGAIN, BASE, EDIT, PADDED, PROBE, SEEDS, TURNED, WEIGHED, Plan, Run, Verdicts
 from evals.meta.card.steadiness import Again, Change, Sampled, again, changes, sampled
 from evals.meta.card.subject import Metric, Subject
-from evals.meta.card.weighing import LISTED, People, Weighed, weighed
+from evals.meta.card.weighing import People, Weighed, weighed
 from judges.sources import Row
 from judges.summary import Summary
 from judges.verdict import Fingerprint
@@ -234,10 +234,10 @@ def _notes(subject: Subject, made: Made, commonest: Mapping[str, Figure]) -> lis
         known = {row.id for row in made.rows}
         strange = [name for name in made.people.ids if name not in known]
         if strange:
-            notes.append(f"{counted(len(strange), 'labelled id')} without a sample judged here: {', '.join(strange[:LISTED])}")
+            notes.append(f"{counted(len(strange), 'labelled id')} without a sample judged here: {first_few(strange)}")
         if made.people.faults:
             notes.append(
-                f"{counted(len(made.people.faults), 'fault')} in the labels' file: {'; '.join(made.people.faults[:LISTED])}"
+                f"{counted(len(made.people.faults), 'fault')} in the labels' file: {first_few(made.people.faults, between='; ')}"
             )
     return notes
 

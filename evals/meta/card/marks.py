@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from evals.meta.card.card import Card
+from evals.meta.card.measured import Figure
 from evals.meta.card.steadiness import Change
 
 Word = Literal["good", "weak", "not measured"]
@@ -21,6 +22,11 @@ GAINED = 0.05
 NET = 0.1
 UNSCORED = 0.01
 ABOVE_PERFECT = 0.05
+
+LEAST = 10
+"""Samples that a figure must be of to decide a mark."""
+
+TOO_FEW = f"its figures are of fewer than {LEAST} samples each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,21 @@ def _word(good: bool) -> Word:
     return "good" if good else "weak"
 
 
+def _decides(figure: Figure) -> bool:
+    """Whether it is a figure of samples enough for a mark."""
+    return figure.value is not None and figure.count >= LEAST
+
+
+def _none(figures: Iterable[Figure]) -> Outcome:
+    """No mark: because all figures are of few samples, or for the card's own reason."""
+    return ("not measured", TOO_FEW) if any(one.value is not None for one in figures) else None
+
+
 def _again(card: Card) -> Outcome:
-    known = [one.identical.value for one in card.again if one.identical.value is not None]
+    found = [one.identical for one in card.again]
+    known = [one.value for one in found if one.value is not None and _decides(one)]
     if not known:
-        return None
+        return _none(found)
     value = min(known)
     least = "at least " if len(known) > 1 and value < 1 else ""
     return _word(value >= IDENTICAL), f"{least}{value:.1%} of the {_scores(card)} are the same in all runs"
@@ -101,15 +118,15 @@ def _sampled(card: Card) -> Outcome:
     known = [
         (1.0 if one.alpha.value is None else one.alpha.value, one.metric, "")
         for one in card.sampled
-        if one.alpha.value is not None or one.deviation.value == 0
+        if _decides(one.alpha) or (one.deviation.value == 0 and _decides(one.deviation))
     ]
     known += [
         (one.applying.value, one.metric, " of whether the metric applies")
         for one in card.sampled
-        if one.applying.value is not None
+        if one.applying.value is not None and _decides(one.applying)
     ]
     if not known:
-        return None
+        return _none(figure for one in card.sampled for figure in (one.alpha, one.applying, one.deviation))
     value, metric, of_what = min(known)
     said = f"alpha over seeds{of_what} is {value:.2f}".replace("-", "\N{MINUS SIGN}")
     return _word(value >= ALPHA), said + _of(metric, card)
@@ -117,14 +134,14 @@ def _sampled(card: Card) -> Outcome:
 
 def _changes(found: Sequence[Change], card: Card) -> Outcome:
     if card.pairwise:
-        known = [(one.unchanged.value, one.title) for one in found if one.unchanged.value is not None]
+        known = [(one.unchanged.value, one.title) for one in found if one.unchanged.value is not None and _decides(one.unchanged)]
         if not known:
-            return None
+            return _none(one.unchanged for one in found)
         value, title = min(known)
         return _word(value >= SAME_PAIRS), f"{value:.1%} of the preferences stay, {title}"
-    moved = [(one.of_scale, f"{one.metric}, {one.title}") for one in found if one.of_scale is not None]
+    moved = [(one.of_scale, f"{one.metric}, {one.title}") for one in found if one.of_scale is not None and _decides(one.distance)]
     if not moved:
-        return None
+        return _none(one.distance for one in found)
     value, title = max(moved)
     return _word(value <= MOVED), f"scores move by {value:.1%} of the scale at the most: {title}"
 
@@ -132,6 +149,8 @@ def _changes(found: Sequence[Change], card: Card) -> Outcome:
 def _pair_order(card: Card) -> Outcome:
     if card.places is None or card.places.same.value is None:
         return None
+    if not _decides(card.places.same):
+        return _none([card.places.same])
     value = card.places.same.value
     return _word(value >= SAME_PAIRS), f"{value:.1%} of the pairs keep their preference when the answers change places"
 
@@ -142,6 +161,8 @@ def _position(card: Card) -> Outcome:
     value = card.places.first.value
     if value is None:
         return "not measured", card.places.first.reason or ""
+    if not _decides(card.places.first):
+        return _none([card.places.first])
     return _word(abs(value - 0.5) <= FROM_HALF), f"{value:.1%} of the choices go to the answer shown first"
 
 
@@ -150,11 +171,13 @@ def _length(card: Card) -> Outcome:
         value = card.longer.net.value
         if value is None or card.longer.longer.value is None or card.longer.shorter.value is None:
             return None
+        if not _decides(card.longer.net):
+            return _none([card.longer.net])
         longer, shorter = card.longer.longer.value, card.longer.shorter.value
         return _word(value <= NET), f"{longer:.1%} of the padded answers are preferred, {shorter:.1%} of those without"
-    known = [(one.of_scale, one.metric) for one in card.lengthened if one.of_scale is not None]
+    known = [(one.of_scale, one.metric) for one in card.lengthened if one.of_scale is not None and _decides(one.change)]
     if not known:
-        return None
+        return _none(one.change for one in card.lengthened)
     value, metric = max(known)
     moved = f"raises {metric} by {value:.1%}" if value > 0 else "raises no metric"
     return _word(value <= GAINED), f"padding {moved}{' of the scale' if value > 0 else ''}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from evals.dashboard.frame import environment, policy
 from evals.dashboard.words import label
 from evals.meta.card.card import Card
-from evals.meta.card.marks import Mark
+from evals.meta.card.marks import LEAST, Mark
 from evals.meta.card.tables import reasons
 from evals.meta.card.words import facts, lead, parts, title
 from evals.meta.writing import as_json
@@ -40,6 +40,7 @@ def page(card: Card, marks: Sequence[Mark]) -> str:
             glyphs=GLYPHS,
             reasons=reasons,
             facts=facts(card),
+            least=LEAST,
             level=f"{100 * card.options['level']:g}%",
             style_of_card=(TEMPLATES / "card.css").read_text(encoding="utf-8"),
             policy=policy(),

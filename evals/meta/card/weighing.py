@@ -17,9 +17,6 @@ from judges.pairwise import TIE
 from judges.sources import own_id, read_rows
 from judges.verdict import Verdict
 
-LISTED = 10
-"""Names that a list of what could not be used begins with."""
-
 PREFERENCES: Mapping[str, str] = {"a": "A", "b": "B", "tie": TIE, "both": TIE, "neither": TIE}
 """What people may say of a pair, in small letters, and what it counts as."""
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 
-from evals.dashboard.words import NONE, count, counted, line, number, percent
+from evals.dashboard.words import NONE, count, counted, first_few, line, number, percent
 from evals.meta.checks.audit_found import Audit, Intervals, MetricAudit
 from evals.meta.page import Block, Figures, Heading, Page, Remarks
 from evals.meta.writing import finite_only
@@ -89,8 +89,9 @@ def _blocks(found: Audit) -> Iterator[Block]:
             [_interval_row(one) for one in found.metrics],
         )
         yield (
-            "Size is how many labels of the scale an interval has on average, or how long it is where labels are any numbers; "
-            "hold all is the share of intervals that have the whole scale and so say nothing."
+            "Size is how many labels an interval has on average, and scale how many there are; where labels are any numbers, "
+            "they are how long an interval is, and how far labels go. Hold all is the share of intervals that have the whole "
+            "scale and so say nothing."
         )
         yield (
             f"An interval holds people's label of an item with a probability of at least {found.level:.4g}, where the labelled "
@@ -109,10 +110,11 @@ def _blocks(found: Audit) -> Iterator[Block]:
         )
         yield NO_SAMPLE
     if found.at_random:
-        yield (
-            f"to_label.csv has {counted(len(found.at_random), 'id')} drawn by lot. Their labels may be added to those at hand "
-            "for `magistrate estimate`, if those were drawn by lot too."
-        )
+        drawn = f"to_label.csv has {counted(len(found.at_random), 'id')} drawn by lot. "
+        if found.metrics:
+            yield f"{drawn}Their labels may be added to those at hand for `magistrate estimate`, if those were drawn by lot too."
+        else:
+            yield f"{drawn}Have people fill in its columns; `magistrate estimate` and this command take it as `--human`."
     if lines := list(_remarks(found)):
         yield Heading("What to know")
         yield Remarks(lines)
@@ -157,9 +159,11 @@ def _remarks(found: Audit) -> Iterator[str]:
         yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
     yield from (f"{metric}: not audited: {why}" for metric, why in found.refused.items())
     if found.unmatched_count:
-        yield f"{counted(found.unmatched_count, 'label id')} without a verdict: {', '.join(found.unmatched)}"
+        strange = first_few(found.unmatched, found.unmatched_count)
+        yield f"{counted(found.unmatched_count, 'label id')} without a verdict: {strange}"
     if found.fault_count:
-        yield f"{counted(found.fault_count, 'fault')} in the labels' file: {'; '.join(found.faults)}"
+        faults = first_few(found.faults, found.fault_count, between="; ")
+        yield f"{counted(found.fault_count, 'fault')} in the labels' file: {faults}"
 
 
 def _metric_remarks(one: MetricAudit) -> Iterator[str]:

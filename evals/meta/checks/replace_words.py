@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from evals.dashboard.words import count, counted, number, percent
+from evals.dashboard.words import count, counted, first_few, number, percent
 from evals.meta.checks.replace import MetricReplacement, Replacement
 from evals.meta.page import Block, Figures, Heading, Page, Remarks, chance, fault_lines
 from evals.statistics.alternative_annotator import LEAST, MANY, WINNING, LeftOut
+
+TOO_READY = "Wilcoxon"
+"""The test of annotators with few items, which replaces people far too readily."""
 
 
 def page(found: Replacement) -> Page:
@@ -64,10 +67,13 @@ def _blocks(found: Replacement) -> Iterator[Block]:
 def _decision(one: MetricReplacement) -> str:
     replaced, all_of_them = sum(row.rejected for row in one.found.raters), len(one.found.raters)
     may = "the judge may stand in for an annotator" if one.found.passed else "the judge may not stand in for an annotator"
+    warned = ""
+    if any(row.test == TOO_READY for row in one.found.raters):
+        warned = f" Annotators with fewer than {MANY} items count here, and the test replaces those too readily."
     return (
         f"{one.metric}: {may}: it replaces {replaced} of {all_of_them} (winning rate {number(one.found.winning_rate, 2)}, "
         f"{WINNING:g} or more is asked for), and agrees with the others at least as well as the annotator left out on "
-        f"{percent(one.found.advantage)} of items."
+        f"{percent(one.found.advantage)} of items.{warned}"
     )
 
 
@@ -93,18 +99,18 @@ def _remarks(found: Replacement) -> Iterator[str]:
 
 def _metric_remarks(one: MetricReplacement) -> Iterator[str]:
     yield from one.notes
-    few = [row for row in one.found.raters if row.test == "Wilcoxon"]
+    few = [row for row in one.found.raters if row.test == TOO_READY]
     if few:
-        names = ", ".join(one.raters[row.rater] for row in few[:10])
+        names = first_few([one.raters[row.rater] for row in few])
         yield (
             f"{counted(len(few), 'annotator')} with fewer than {MANY} items, tested by Wilcoxon's signed ranks, which replaces "
             f"people far too readily here: {names}"
         )
     sure = [one.raters[row.rater] for row in one.found.raters if row.test == "none needed"]
     if sure:
-        yield f"no test for {', '.join(sure[:10])}: all items say the same, so epsilon decides at once"
+        yield f"no test for {first_few(sure)}: all items say the same, so epsilon decides at once"
     if one.found.few:
-        names = ", ".join(f"{one.raters[rater]} ({items})" for rater, items in list(one.found.few.items())[:10])
+        names = first_few([f"{one.raters[rater]} ({items})" for rater, items in one.found.few.items()])
         yield f"{counted(len(one.found.few), 'annotator')} left out, with fewer than {LEAST if few else MANY} items: {names}"
     if one.alone:
         yield f"{counted(one.alone, 'item')} left out, of one annotator alone"

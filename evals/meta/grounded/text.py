@@ -91,7 +91,7 @@ def _rates(report: Report) -> Iterator[str]:
 
 
 def _best(one: Constant) -> str:
-    return f"{percent(one.rate)} ({one.grade})"
+    return f"{percent(one.rate)} ({'does not apply' if one.grade is None else one.grade})"
 
 
 def _interval(rate: Rate) -> str:

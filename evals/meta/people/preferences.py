@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,24 +95,39 @@ class Preferences:
     rounds: int
 
 
+def check_enough(compared: ComparedSet, which: str = "") -> None:
+    """See that there are pairs enough for a study.
+
+    Args:
+        compared: The pairs.
+        which: Which of the file's these are, in an error's words.
+
+    Raises:
+        MagistrateError: There are fewer than ten.
+    """
+    if len(compared.pairs) < LEAST:
+        raise MagistrateError(f"{compared.name} has {len(compared.pairs)} compared pairs{which}; at least {LEAST} are needed")
+
+
 def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, options: Options | None = None) -> Preferences:
     """Set a pairwise judge's verdicts against people's choices.
 
     Args:
         compared: The pairs.
-        verdicts: By id; without them only people are set beside each other.
+        verdicts: By id; without them only people are set beside each other. Pairs without one are left out.
         options: How.
 
     Raises:
-        MagistrateError: There are fewer than ten pairs, no verdict belongs to any of them, or none has a preference.
+        MagistrateError: Fewer than ten pairs have a verdict, or no verdict has a preference.
     """
     options = options or Options()
-    pairs = compared.pairs
-    if len(pairs) < LEAST:
-        raise MagistrateError(f"{compared.name} has {len(pairs)} compared pairs; at least {LEAST} are needed")
+    check_enough(compared)
     faults = list(compared.faults)
     if verdicts is not None:
-        faults += unmatched([one.id for one in pairs], verdicts)
+        faults += unmatched([one.id for one in compared.pairs], verdicts)
+        compared = replace(compared, pairs=[one for one in compared.pairs if one.id in verdicts])
+        check_enough(compared, " with a verdict")
+    pairs = compared.pairs
     return Preferences(
         name=compared.name,
         pairs=len(pairs),

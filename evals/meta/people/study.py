@@ -137,11 +137,12 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
 
     Args:
         rated: The samples.
-        verdicts: By id; without them only people and baselines are set against people.
+        verdicts: By id; without them only people and baselines are set against people. Samples without one are left out, so that
+            all rows of a table are of the same samples.
         options: How.
 
     Raises:
-        MagistrateError: There are fewer than ten rated samples, no verdict belongs to any of them, or none has a number.
+        MagistrateError: Fewer than ten rated samples have a verdict, or no verdict has a number.
     """
     options = options or Options()
     samples = list(rated.samples)
@@ -151,10 +152,15 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
         scores = _scores(samples, verdicts, options)
     notes = [f"`{metric}` gives labels and no numbers, and stands in no table" for metric in scores.labels]
     notes += scores.notes
-    names = list(dict.fromkeys(one.set for one in samples))
-    wholes = [(name, [place for place, one in enumerate(samples) if one.set == name]) for name in names]
+    judged = [place for place, one in enumerate(samples) if verdicts is None or one.id in verdicts]
+    if len(judged) < LEAST:
+        raise MagistrateError(f"{rated.name} has {len(judged)} rated samples with a verdict; at least {LEAST} are needed")
+    if len(judged) < len(samples):
+        notes.append(f"the tables are of the {len(judged):,} of {len(samples):,} samples that have a verdict")
+    names = list(dict.fromkeys(samples[place].set for place in judged))
+    wholes = [(name, [place for place in judged if samples[place].set == name]) for name in names]
     if len(wholes) > 1:
-        wholes.append((ALL, list(range(len(samples)))))
+        wholes.append((ALL, judged))
     groups = []
     for name, places in wholes:
         if len(places) < LEAST:

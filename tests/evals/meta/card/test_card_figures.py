@@ -171,9 +171,9 @@ def grounded(*rows: tuple[int | None, int | None, int | None] | None) -> Scores:
 
 
 def test_an_edit_after_which_half_does_not_apply_is_weak() -> None:
-    base, edited = grounded(*[(5, 5, 1)] * 6), grounded(*[(5, 5, 1), (None, None, 1)] * 3)
-    found = changes("in bold", GROUSE.metrics, base, edited, list("abcdef"))
-    assert [(one.unchanged.value, one.of_scale, one.applying) for one in found[:2]] == [(0.5, 0.5, 3)] * 2
+    base, edited = grounded(*[(5, 5, 1)] * 10), grounded(*[(5, 5, 1), (None, None, 1)] * 5)
+    found = changes("in bold", GROUSE.metrics, base, edited, list("abcdefghij"))
+    assert [(one.unchanged.value, one.of_scale, one.applying) for one in found[:2]] == [(0.5, 0.5, 5)] * 2
     card = replace(usual(), metrics=GROUSE.metrics, weighed=[], formatting=found)
     mark = {one.key: one for one in marks(card)}["formatting"]
     assert (mark.word, "50.0% of the scale" in mark.says) == ("weak", True)
@@ -198,6 +198,10 @@ def test_over_seeds_whether_a_metric_applies_is_agreed_upon_too() -> None:
     assert relevancy.applying.count == 4
     assert completeness.applying.reason == faithfulness.applying.reason == "it applies to all samples alike, or to none"
     card = replace(usual(), metrics=GROUSE.metrics, weighed=[], sampled=[relevancy, completeness])
+    mark = {one.key: one for one in marks(card)}["sampled"]
+    assert (mark.word, mark.says) == ("not measured", "its figures are of fewer than 10 samples each")
+    relevancy = replace(relevancy, applying=replace(relevancy.applying, count=10))
+    card = replace(card, sampled=[relevancy, completeness])
     mark = {one.key: one for one in marks(card)}["sampled"]
     assert mark.word == "weak"
     assert mark.says == "alpha over seeds of whether the metric applies is \N{MINUS SIGN}0.10 (answer_relevancy, the least good)"

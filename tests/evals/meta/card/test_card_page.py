@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,15 +13,18 @@ import pytest
 
 from evals.dashboard.words import line
 from evals.meta.card.card import Card
-from evals.meta.card.marks import RULES, Mark, marks
+from evals.meta.card.marks import RULES, TOO_FEW, Mark, marks
 from evals.meta.card.page import page, write_card
 from evals.meta.card.words import TITLES, parts
 from judges.errors import MagistrateError
+from judges.llm_eval import LLMEval
 from tests.chromium import need_chromium
 from tests.evals.arena.reading import table
 from tests.evals.arena.test_page_access import CONTRASTS
 from tests.evals.dashboard.browser import Reader
-from tests.evals.meta.card.examples import CARDS, constant
+from tests.evals.meta.card.examples import CARDS, constant, usual
+from tests.evals.meta.card.examples import card as made_card
+from tests.evals.meta.card.made import dialogue
 
 WORDS_FOR_NOTHING = re.compile(r"\b(nan|inf|None|null|undefined|Undefined)\b")
 
@@ -176,6 +180,22 @@ def test_a_card_is_written_with_the_marks_that_it_is_given(cards: dict[str, Card
     assert "Of 2 properties: 1 good, 1 weak." in shown
     assert "Good where never." in shown
     assert [one["says"] for one in json.loads(figures)["marks"]] == ["said once", "said twice"]
+
+
+def test_figures_of_few_samples_decide_no_mark() -> None:
+    card = usual()
+    lone = [replace(one, of_scale=0.9, distance=replace(one.distance, value=4.5, count=1)) for one in card.formatting[:1]]
+    told = {mark.key: mark for mark in marks(replace(card, formatting=lone))}["formatting"]
+    assert (told.word, told.says) == ("not measured", TOO_FEW)
+    with_lone = {mark.key: mark for mark in marks(replace(card, formatting=[*lone, *card.formatting[1:]]))}["formatting"]
+    without = {mark.key: mark for mark in marks(replace(card, formatting=card.formatting[1:]))}["formatting"]
+    assert with_lone == without
+
+
+def test_few_samples_decide_nothing_but_probes_and_what_is_unscored() -> None:
+    rows = [dialogue(number, f"Answer {number}. It's so.") for number in range(6)]
+    words = {mark.key: mark.word for mark in marks(made_card(LLMEval(), rows))}
+    assert {key for key, word in words.items() if word != "not measured"} == {"unscored", "probes"}
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(cards: dict[str, Card], tmp_path: Path) -> None:

@@ -244,11 +244,13 @@ def test_nothing_that_is_left_out_is_lost() -> None:
     found = made.found()
     grammar, sense = (line(found.groups[0], name)["quality"]["pearson"] for name in ("grammar", "sense"))
     assert (grammar.pairs, sense.pairs) == (37, 38)
+    assert line(found.groups[0], RATERS)["quality"]["pearson"].pairs == found.groups[0].samples == 39
     assert found.unscored == {"context overflow": 1}
     faults = {one.what: one.ids for one in found.faults}
     assert faults == {"no verdict": ["s2"], "verdict of no sample of this file": ["other"]}
     text = markdown(page(found))
-    for said in ("1 sample not scored: context overflow", "37 of 40 samples have it", "1 row: no verdict: s2"):
+    told = "the tables are of the 39 of 40 samples that have a verdict"
+    for said in ("1 sample not scored: context overflow", "37 of 39 samples have it", "1 row: no verdict: s2", told):
         assert said in text
 
 
@@ -294,6 +296,8 @@ def test_too_little_is_refused() -> None:
         study(made.rated, {"x": verdict("x", {"grammar": 1})})
     with pytest.raises(MagistrateError, match=r"no verdict has a number \(40 samples: too long\)"):
         study(made.rated, {name: verdict(name, None, "too long") for name in made.verdicts})
+    with pytest.raises(MagistrateError, match="mine has 9 rated samples with a verdict; at least 10 are needed"):
+        study(made.rated, dict(list(made.verdicts.items())[:9]))
 
 
 def test_a_small_set_beside_a_large_one_is_told_of() -> None:

@@ -165,7 +165,7 @@ def test_nothing_that_is_left_out_is_lost() -> None:
     del verdicts["p4"]
     verdicts["strange"] = verdict("strange", "B")
     found = study(compared, verdicts, QUICK)
-    assert (found.pairs, found.questions, found.unanimous, found.undecided) == (12, 6, 6, 3)
+    assert (found.pairs, found.questions, found.unanimous, found.undecided) == (11, 6, 5, 3), "of those with a verdict"
     assert found.judged is not None
     assert found.judged.scored == 9
     assert found.judged.unscored == {"the orders disagree": 1, "context overflow": 1}
@@ -240,6 +240,8 @@ def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:
         read_compared(path, ["anna"])
     with pytest.raises(MagistrateError, match="mine has 9 compared pairs; at least 10 are needed"):
         study(made(9))
+    with pytest.raises(MagistrateError, match="mine has 9 compared pairs with a verdict; at least 10 are needed"):
+        study(made(), {f"p{place}": verdict(f"p{place}", "A") for place in range(9)})
     with pytest.raises(MagistrateError, match=r"no verdict has a preference \(12 pairs: too long\)"):
         study(made(), {f"p{place}": verdict(f"p{place}", None, reason="too long") for place in range(12)})
     with pytest.raises(MagistrateError, match="no verdict has the id of a sample"):

@@ -1,0 +1,45 @@
+"""A study's report: whole, of one study, and without what JSON does not have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evals.meta.writing import check_folder, write
+from judges.errors import MagistrateError
+
+
+def test_a_report_says_what_it_was_made_of(tmp_path: Path) -> None:
+    made = {"data": "a*b.json", "seed": 0, "labels": None}
+    files = write(tmp_path / "found", "audit", {"a": [1.5, float("nan")], "b": float("inf")}, "# Audit\n", made)
+    assert [file.name for file in files] == ["report.md", "report.json"]
+    text, figures = (file.read_text(encoding="utf-8") for file in files)
+    assert text == "# Audit\n\nMade of: data a\\*b.json; seed 0.\n"
+    assert json.loads(figures) == {"study": "audit", "made": {"data": "a*b.json", "seed": 0}, "a": [1.5, None], "b": None}
+
+
+def test_files_that_a_study_writes_sometimes_are_those_of_the_last(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("of the user")
+    write(tmp_path, "audit", {}, "one", {}, {"list.csv": "id\n", "picture.png": b"p"}, ["list.csv"])
+    write(tmp_path, "audit", {}, "two", {}, sometimes=["list.csv"])
+    assert {file.name for file in tmp_path.iterdir()} == {"own.txt", "picture.png", "report.md", "report.json"}
+
+
+def test_another_studys_report_is_never_written_over(tmp_path: Path) -> None:
+    write(tmp_path, "people", {}, "people", {})
+    check_folder(tmp_path, "people")
+    with pytest.raises(MagistrateError, match="holds a report of `people`; give `-o` another folder"):
+        write(tmp_path, "grouse", {}, "grouse", {})
+    assert (tmp_path / "report.md").read_text().startswith("people")
+    (tmp_path / "report.json").write_text("[]")
+    with pytest.raises(MagistrateError, match="holds a report of something else"):
+        check_folder(tmp_path, "people")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MagistrateError, match="is a file; give `-o` a folder"):
+        check_folder(tmp_path / "file", "people")
+    check_folder(tmp_path / "nowhere", "people")
