@@ -160,6 +160,7 @@ def concordance(counts: Counts, first: Codes, second: Codes, narrow: int, found:
     """
     cells = first.shape[0]
     tree = np.zeros((narrow + 1, LANES), np.int32)
+    same = np.zeros((narrow, LANES), np.int32)
     passed = np.zeros(LANES, np.int64)
     lower = np.empty(LANES, np.int64)
     begin = 0
@@ -168,19 +169,22 @@ def concordance(counts: Counts, first: Codes, second: Codes, narrow: int, found:
         while end < cells and first[end] == first[begin]:
             end += 1
         for cell in range(begin, end):
-            # Those below, less those above: sums up to the value before, and up to the value, less all.
+            # Those below, less those above: twice those below, and those of the same value, less all.
+            value = second[cell]
             for lane in range(LANES):
-                lower[lane] = -passed[lane]
-            for step in range(2):
-                place = second[cell] + step
-                while place > 0:
-                    for lane in range(LANES):
-                        lower[lane] += tree[place, lane]
-                    place -= place & -place
+                lower[lane] = same[value, lane] - passed[lane]
+            place = value
+            while place > 0:
+                for lane in range(LANES):
+                    lower[lane] += 2 * tree[place, lane]
+                place -= place & -place
             for lane in range(LANES):
                 found[lane] += np.float64(counts[cell, lane] * lower[lane])
         for cell in range(begin, end):
-            place = second[cell] + 1
+            value = second[cell]
+            for lane in range(LANES):
+                same[value, lane] += counts[cell, lane]
+            place = value + 1
             while place <= narrow:
                 for lane in range(LANES):
                     tree[place, lane] += counts[cell, lane]
