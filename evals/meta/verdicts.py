@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from evals.meta.cells import finite
+from evals.tasks import Fault
+from judges import catalog
 from judges.errors import MagistrateError
+from judges.judge import Judge
+from judges.runner import prepare
+from judges.sources import Row
 from judges.verdict import Verdict
 from judges.verdict_file import numbered_verdicts
 
@@ -27,6 +33,29 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
     if not found:
         raise MagistrateError(f"{path} holds no verdicts; give a file that `magistrate score` wrote")
     return found
+
+
+def on_other_texts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list[Fault]:
+    """Rows whose verdict may be on another text that has the same id, as rows without ids are numbered in every file.
+
+    A verdict holds a digest of what its judge was shown. That depends on the judge's options too, which it does not hold: the
+    usual ones are supposed. Judges that have none, rubrics and juries, are not looked at.
+    """
+    judge_of = cache(_usual)
+    fault = Fault("verdict on another text of the same id, or with options of the judge that are not the usual ones")
+    for row in rows:
+        verdict = verdicts.get(row.id)
+        judge = judge_of(verdict.judge) if verdict is not None and verdict.status == "scored" else None
+        if verdict is not None and judge is not None and prepare(row, judge).key != verdict.sample:
+            fault.add(row.id)
+    return [fault] if fault.count else []
+
+
+def _usual(name: str) -> Judge | None:
+    try:
+        return catalog.open_judge(name) if name in catalog.JUDGES else None
+    except MagistrateError:
+        return None  # it has no usual options
 
 
 def metrics_of(verdicts: Mapping[str, Verdict]) -> list[str]:

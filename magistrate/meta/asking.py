@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from judges.sources import Row
 from judges.verdict import Verdict
 from magistrate.llm_eval_flags import FLAGS
 from magistrate.terminal import pairs
+
+if TYPE_CHECKING:
+    from evals.tasks import Fault
 
 VerdictsFlag = Annotated[
     Path | None, typer.Option("--verdicts", help="Verdicts on the samples, as `magistrate score` writes them; nothing is judged.")
@@ -87,13 +90,13 @@ class Asking:
         return {"verdicts": self.verdicts and self.verdicts.name, "model": self.model, "judge": "; ".join(told)}
 
 
-def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, Verdict] | None:
-    """The verdicts on the rows, by id; ``None`` without a judge.
+def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> tuple[dict[str, Verdict] | None, list[Fault]]:
+    """The verdicts on the rows, by id, ``None`` without a judge; and what is wrong with those of a file.
 
     Raises:
         MagistrateError: Flags contradict each other, there is no such judge or model, or the judge cannot go on.
     """
-    from evals.meta.verdicts import read_verdicts
+    from evals.meta.verdicts import on_other_texts, read_verdicts
     from magistrate.meta.running import judge_rows
     from magistrate.studies import open_judge_engine
 
@@ -105,11 +108,12 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, 
         given += ["--verdicts"] * (asking.verdicts is not None) + ["--expected"] * asking.expected
         if given:
             raise MagistrateError(f"`--no-judge` and `{given[0]}` contradict each other; leave out one")
-        return None
+        return None, []
     if asking.verdicts is not None:
         if given:
             raise MagistrateError(f"`--verdicts` is in place of judging; leave out `{given[0]}`, or leave out `--verdicts`")
-        return read_verdicts(asking.verdicts)
+        read = read_verdicts(asking.verdicts)
+        return read, on_other_texts(rows, read)
     court = asking.court()
     host = open_judge_engine(asking.host[0], asking.model, *asking.host[1:])
     found = judge_rows(
@@ -122,7 +126,7 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> dict[str, 
         overwrite=asking.overwrite,
         debug=asking.debug,
     )
-    return {verdict.id: verdict for verdict in found}
+    return {verdict.id: verdict for verdict in found}, []
 
 
 def write_samples(rows: Sequence[Row], path: Path, *, overwrite: bool) -> None:

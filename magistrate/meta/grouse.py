@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from evals.meta.grounded.cases import Case
     from evals.meta.grounded.report import Report
+    from evals.tasks import Fault
     from judges.verdict import Verdict
 
 SHOWN = ("Finetuned Llama 3 8b", "GPT-4", "Human annotators")
@@ -71,7 +72,7 @@ def grouse(
     from evals.meta.grounded.report import Report, figures
     from evals.meta.grounded.study import study
     from evals.meta.grounded.text import markdown
-    from evals.meta.verdicts import read_verdicts
+    from evals.meta.verdicts import on_other_texts, read_verdicts
     from evals.meta.writing import check_folder, write
 
     with clear_errors(debug=debug, stopped=STOPPED):
@@ -84,8 +85,10 @@ def grouse(
             found = read_cases(cases, limit)
         if other is not None:
             check_common([case.id for case in found.cases], other.grades)
+        strange: list[Fault] = []
         if verdicts is not None:
             judged = read_verdicts(verdicts)
+            strange = on_other_texts([case.row for case in found.cases], judged)
         else:
             judged = _judge(
                 found.cases,
@@ -106,7 +109,7 @@ def grouse(
             study=made,
             reference=None if other is None else other.name,
             likeness={} if other is None else likeness(grades, other.grades),
-            faults=[*found.faults, *made.faults, *(() if other is None else unmatched(grades, other))],
+            faults=[*found.faults, *made.faults, *strange, *(() if other is None else unmatched(grades, other))],
         )
         fingerprints = ", ".join(dict.fromkeys(verdict.fingerprint for verdict in judged.values()))
         sources = {"judge": report.judge, "fingerprint": fingerprints, "cases": found.name or "Magistrate's own"}

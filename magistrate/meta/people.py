@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -116,7 +116,7 @@ def people(
         )
         check_folder(output, "people")
         check_enough(rated)
-        judged = verdicts_on(rows, output, asking)
+        judged, faults = verdicts_on(rows, output, asking)
         options = Options(
             expected=expected,
             embeddings=embeddings,
@@ -129,6 +129,7 @@ def people(
         )
         with quiet(enabled=not debug):
             found = study(rated, judged, options)
+        found = replace(found, faults=[*found.faults, *faults])
         made = page(found)
         sources = {"data": data.name, **asking.told(judged), "rounds": rounds, "seed": seed}
         write(output, "people", asdict(found), markdown(made), sources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -99,8 +99,9 @@ def preferences(
         if no_judge and len(compared.raters) < 2:
             raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
         check_enough(compared)
-        judged = verdicts_on(rows, output, asking)
+        judged, faults = verdicts_on(rows, output, asking)
         found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
+        found = replace(found, faults=[*found.faults, *faults])
         made = page(found)
         sources = {"data": data.name, **asking.told(judged), "rounds": rounds, "seed": seed}
         write(output, "preferences", asdict(found), markdown(made), sources)

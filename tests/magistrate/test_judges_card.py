@@ -70,6 +70,24 @@ def test_pairs_of_ones_own(tmp_path: Path) -> None:
     assert found["judge"]["options"] == {"reasoning": "no"}
 
 
+def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
+    """Its metrics of numbers are on the card, the one of labels is told of, and `--answer` says what is changed."""
+    rubric, samples = tmp_path / "clear.toml", tmp_path / "samples.jsonl"
+    metrics = {"clarity": 'scale = "1-5"', "polite": 'scale = "0-1"', "tone": 'scale = ["warm", "cold"]'}
+    said = "".join(f'[[metric]]\nname = "{name}"\ndescription = "Is it so?"\n{rest}\n' for name, rest in metrics.items())
+    rubric.write_text(f'name = "clear"\nfields = ["asked", "said"]\nreasoning = false\n{said}')
+    rows = [{"id": place, "asked": f"Why {place}?", "said": "It is so. Mostly.", "extra": 1} for place in range(3)]
+    samples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = run(*FEW, "--judge", rubric, "--samples", samples, "--answer", "said", "-o", tmp_path / "card")
+    assert result.exit_code == 0, result.output
+    found = card(tmp_path / "card")
+    assert [one["metric"] for one in found["again"]] == ["clarity", "polite"]
+    assert "metrics without numbers have no figures here: tone" in found["notes"]
+    assert {one["title"] for one in found["order"]} == {"metrics the other way round"}
+    assert all(one["unchanged"]["count"] == 3 for one in found["formatting"])
+    assert {one["word"] for one in found["marks"] if one["key"] in ("again", "order", "formatting")} == {"not measured"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

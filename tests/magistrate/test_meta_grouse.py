@@ -41,7 +41,11 @@ def test_a_judge_is_tried_and_goes_on_where_it_was(tmp_path: Path) -> None:
     assert ready.returncode == 0, ready.stderr
     again = json.loads((tmp_path / "ready" / "report.json").read_text())
     assert again["rates"] == found["rates"]
-    assert "case without a verdict: 141" in ready.stdout
+    told = " ".join(ready.stdout.split())
+    assert "141 rows: case without a verdict: " in told
+    assert (
+        f"{COUNT} rows: verdict on another text of the same id, or with options of the judge that are not the usual ones" in told
+    )
 
 
 def test_ready_verdicts_beside_a_reference(tmp_path: Path) -> None:

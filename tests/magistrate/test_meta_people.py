@@ -71,6 +71,14 @@ def test_a_judge_is_set_beside_people_and_the_same_command_goes_on(tmp_path: Pat
     given = magistrate("meta", "people", source, *PEOPLE, "--verdicts", tmp_path / "v.jsonl", "--expected", "-o", other)
     assert given.returncode == 0, given.stderr
     assert figures(other)["groups"][0] == found["groups"][0]
+    assert figures(other)["faults"] == []
+
+    # Verdicts on other texts of the same ids, as files without ids have them.
+    changed = [{**row, "reply": "No."} if place < 2 else row for place, row in enumerate(rated_rows())]
+    strange = write(tmp_path / "changed.jsonl", changed)
+    told = magistrate("meta", "people", strange, *PEOPLE, "--verdicts", tmp_path / "v.jsonl", "-o", other)
+    assert told.returncode == 0, told.stderr
+    assert "2 rows: verdict on another text of the same id, or with options" in " ".join(told.stdout.split())
 
 
 def test_people_alone_need_no_judge(data: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from evals.dashboard.words import NONE, counted, line, number, percent
 from evals.meta.grounded.conditions import ALL, FOLLOWING
 from evals.meta.grounded.report import Report, published
 from evals.meta.grounded.study import Constant, Rate
+from evals.meta.page import fault_lines
 
 MATRIX = "matrix.png"
 
@@ -27,9 +28,7 @@ def markdown(report: Report) -> str:
 def remarks(report: Report) -> list[str]:
     """What a reader should know of what is and is not in the figures, a sentence each."""
     told = [f"{counted(amount, 'case')} unscored: {why}" for why, amount in report.study.unscored.items()]
-    for fault in report.faults:
-        more = ", …" if fault.count > len(fault.ids) else ""
-        told.append(f"{fault.what}: {fault.count:,} ({', '.join(fault.ids)}{more})")
+    told += fault_lines(report.faults)
     told += [f"{TITLES[metric]}: no figure, as {one.reason}" for metric, one in report.likeness.items() if one.reason]
     return [line(text) for text in told]
 
@@ -136,5 +135,5 @@ def _sets(report: Report) -> Iterator[str]:
 
 def _left_out(report: Report) -> Iterator[str]:
     if told := remarks(report):
-        yield "## What is not in the figures"
+        yield "## What to know"
         yield "\n".join(f"- {escaped(one)}" for one in told)

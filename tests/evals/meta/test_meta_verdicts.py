@@ -1,0 +1,46 @@
+"""Verdicts as studies take them."""
+
+from __future__ import annotations
+
+import pytest
+
+from evals.meta.verdicts import on_other_texts
+from judges import catalog
+from judges.runner import prepare
+from judges.sources import Row
+from judges.verdict import Verdict
+
+
+def rows(*answers: str) -> list[Row]:
+    return [
+        Row(str(number), f"row {number}", {"context": "Why?", "response": answer}) for number, answer in enumerate(answers, 1)
+    ]
+
+
+def verdict(row: Row, judge: str = "llm-eval", status: str = "scored", **options: str) -> Verdict:
+    key = prepare(row, catalog.open_judge("llm-eval", options)).key
+    return Verdict(id=row.id, judge=judge, status=status, sample=key, fingerprint="f")  # type: ignore[arg-type]
+
+
+def test_verdicts_on_another_files_rows_of_the_same_numbers_are_told_of() -> None:
+    judged = rows("So.", "No.", "Yes.")
+    verdicts = {row.id: verdict(row) for row in judged}
+    assert on_other_texts(judged, verdicts) == []
+    (fault,) = on_other_texts(rows("So.", "Perhaps.", "Never."), verdicts)
+    assert (fault.count, fault.ids) == (2, ["2", "3"])
+    assert fault.what == "verdict on another text of the same id, or with options of the judge that are not the usual ones"
+    assert on_other_texts(rows(*"abcde")[3:], verdicts) == [], "there are no verdicts on these"
+
+
+def test_other_options_cannot_be_told_from_another_text() -> None:
+    (row,) = rows("So.")
+    (fault,) = on_other_texts([row], {"1": verdict(row, scale="0-100")})
+    assert fault.count == 1
+
+
+@pytest.mark.parametrize(
+    ("judge", "status"), [("jury", "scored"), ("affinity", "scored"), ("mine", "scored"), ("llm-eval", "unscored")]
+)
+def test_what_has_no_usual_options_or_no_score_is_not_looked_at(judge: str, status: str) -> None:
+    (row,), (other,) = rows("So."), rows("No.")
+    assert on_other_texts([row], {"1": verdict(other, judge, status)}) == []
