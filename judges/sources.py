@@ -7,7 +7,7 @@ import csv
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -187,9 +187,17 @@ def _read_csv(path: Path, encoding: str | None = None) -> Iterator[tuple[int, An
                 continue
             except UnicodeError as error:  # of a kind that leaves no way to go on behind it
                 raise MagistrateError(f"{path} row {number} is not {name}: {error}") from error
+            if number == 1:
+                _check_header(path, reader.fieldnames or ())
             if content is None:
                 return
             yield number, _csv_row(content, name)
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    between = next((word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]), None)
+    if between is not None:
+        raise MagistrateError(f"{path}: {between} stand between the columns; save it with commas")
 
 
 def _marked(path: Path) -> str | None:

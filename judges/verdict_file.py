@@ -287,5 +287,7 @@ def numbered_verdicts(path: Path) -> Iterator[tuple[int, Verdict]]:
         try:
             verdict = Verdict.from_json(line)
         except (ValueError, KeyError, TypeError) as error:
-            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}") from None
+            torn = isinstance(error, ValueError) and not line.endswith(b"\n")
+            mended = "; the run that wrote it was stopped there, and the same command goes on from it" if torn else ""
+            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}{mended}") from None
         yield number, verdict

@@ -61,6 +61,15 @@ def pairs(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
     return found
 
 
+def metric_columns(texts: list[str] | None) -> dict[str, str]:
+    """Metrics to their columns of people's file, each given as ``name=column``, or as ``name`` where the two are the same.
+
+    Raises:
+        MagistrateError: As in ``pairs``.
+    """
+    return pairs([text if "=" in text else f"{text}={text}" for text in texts or ()], "--metric", "NAME=COLUMN")
+
+
 def figures_table(first: str, *headings: str) -> Table:
     """A table whose first column holds names, and the others figures."""
     table = Table(header_style="bold")

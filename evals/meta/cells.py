@@ -6,7 +6,9 @@ import math
 
 
 def is_empty(value: object) -> bool:
-    """Whether a cell says nothing: it is missing, or a text of no characters that show."""
+    """Whether a cell says nothing: it is missing, NaN (which Parquet has for missing), or a text of no characters that show."""
+    if isinstance(value, float):
+        return math.isnan(value)
     return value is None or (isinstance(value, str) and not value.strip())
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from evals.meta.cells import is_empty, number_in
+from evals.meta.columns import check_columns, header_of, named
 from judges.errors import MagistrateError
-from judges.samples import well_formed
 from judges.sources import Row, own_id, read_rows
 
-ENCODED = "; say how it is encoded, e.g. `--encoding gb18030`"
+Found = TypeVar("Found")
+
+LISTED = 10
+"""Names that a list of what could not be used begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,8 @@ def read_labels(path: Path, metrics: Sequence[str], columns: Mapping[str, str], 
     check_metrics(columns, metrics)
     rows = list(read_rows(path, encoding))
     header = header_of(path, rows)
-    if "id" not in header:
-        raise MagistrateError(f"{path}: there is no column `id`; it says which verdict a label belongs to")
     wanted = dict(columns) or {name: name for name in metrics if name in header}
-    missing = [name for name in wanted.values() if name not in header]
-    if missing:
-        raise MagistrateError(f"{path}: there is no column `{missing[0]}`; there are {named(list(header))}")
+    check_columns(path, header, ["id", *wanted.values()])
     if not wanted:
         others = [name for name in header if name != "id"]
         raise MagistrateError(
@@ -85,21 +85,47 @@ def _take(row: Row, labels: Labels) -> None:
             labels.numbers[metric].setdefault(row.id, []).append(number)
 
 
-def header_of(path: Path, rows: Sequence[Row]) -> dict[str, None]:
-    """The columns of a file of people's, in its order.
+def unmatched(labels: Labels, verdicts: Collection[str], human: Path, judged: Path) -> list[str]:
+    """The ids of people's file that have no verdict.
+
+    Args:
+        labels: People's.
+        verdicts: Ids that have one.
+        human: People's file.
+        judged: That of the verdicts.
 
     Raises:
-        MagistrateError: No row of it can be read, or it has none.
+        MagistrateError: None has.
     """
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
-    if not header:
-        problem = next((row.problem for row in rows if row.problem), None)
-        if problem is None:
-            raise MagistrateError(f"{path} has no rows")
-        raise MagistrateError(f"no row of {path.name} can be read: {problem}{ENCODED if 'UTF-8' in problem else ''}")
-    if any(well_formed(name) != name for name in header):
-        raise MagistrateError(f"the columns of {path.name} are not in UTF-8{ENCODED}")
-    return header
+    found = [name for name in labels.ids if name not in verdicts]
+    if len(found) == len(labels.ids):
+        some = named(found[:LISTED]) + (", …" if len(found) > LISTED else "")
+        apart = "; they differ by the spaces around them" if any(name.strip() in verdicts for name in found) else ""
+        raise MagistrateError(
+            f"no id of {human.name} ({some}) has a verdict in {judged.name}; the ids must be those of the samples{apart}"
+        )
+    return found
+
+
+def each_metric(metrics: Iterable[str], find: Callable[[str], Found]) -> tuple[list[Found], dict[str, str]]:
+    """What is found of each metric, and why nothing is of some.
+
+    Args:
+        metrics: Their names.
+        find: Finds it, or raises an error.
+
+    Raises:
+        MagistrateError: Nothing is found of any.
+    """
+    found, refused = [], {}
+    for metric in metrics:
+        try:
+            found.append(find(metric))
+        except MagistrateError as error:
+            refused[metric] = str(error)
+    if not found:
+        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
+    return found, refused
 
 
 def check_metrics(wanted: Iterable[str], metrics: Sequence[str]) -> None:
@@ -111,8 +137,3 @@ def check_metrics(wanted: Iterable[str], metrics: Sequence[str]) -> None:
     for name in wanted:
         if name not in metrics:
             raise MagistrateError(f"the verdicts have no numbers for `{name}`; they have {named(metrics)}")
-
-
-def named(names: Sequence[str]) -> str:
-    """Names of columns or metrics in a sentence."""
-    return ", ".join(f"`{name}`" for name in names) or "none"

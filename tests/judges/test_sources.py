@@ -108,6 +108,15 @@ def test_a_csv_row_with_too_many_cells_is_told(tmp_path: Path) -> None:
     assert rows[2].sample == {"context": "f"}, "a cell that is not there is a field that is missing"
 
 
+@pytest.mark.parametrize(("sign", "said"), [(";", "semicolons"), ("\t", "tabs")])
+def test_columns_that_stand_apart_by_something_else_are_told(tmp_path: Path, sign: str, said: str) -> None:
+    """With decimal commas too, where each row has more cells than the header."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"id{sign}score\n1{sign}2,5\n")
+    with pytest.raises(MagistrateError, match=f"{said} stand between the columns; save it with commas"):
+        list(read_rows(path))
+
+
 def test_a_csv_cell_may_be_longer_than_pythons_default(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("context,response\n" + "word " * 200_000 + ",b\n")

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from evals.meta.cells import number_in
+from evals.meta.columns import header_of
 from evals.meta.grounded.conditions import FOLLOWING
 from evals.meta.grounded.study import Grades, completed, grades
-from evals.meta.labels import header_of
 from evals.meta.verdicts import read_verdicts
 from evals.statistics.correlation import LEAST_PAIRS, rank_correlation
 from evals.tasks import Fault, add_fault

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.arena.verdict_forms import WINNERS
+from evals.meta.cells import is_empty, number_in
+from evals.meta.columns import check_columns, check_distinct, header_of
 from evals.meta.people.published import Faults
 from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
@@ -78,14 +80,10 @@ def choice_of(value: Any) -> int | None:
     """What a cell or a judge's word says: 0, 1, 2, or A, B, tie, both, neither; ``None`` where it is none of these."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return int(value) if value in (TIE, FIRST, SECOND) else None
-    if not isinstance(value, str):
-        return None
-    word = value.strip().lower()
-    if word in ("0", "1", "2"):
-        return int(word)
-    named = WINNERS.get(word)
+    number = number_in(value)
+    if number is not None:
+        return int(number) if number in (TIE, FIRST, SECOND) else None
+    named = WINNERS.get(value.strip().lower()) if isinstance(value, str) else None
     return None if named is None else {"A": FIRST, "B": SECOND}.get(named, TIE)
 
 
@@ -111,16 +109,15 @@ def read_compared(
             choice.
     """
     rows = list(read_rows(path, encoding))[:limit]
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    header = header_of(path, rows)
     known = {*PANDALM, "instruction", "response1", "response2"} <= header.keys()
     if not human and not known:
         raise MagistrateError(
             f"{path} is no file of compared pairs that is known (PandaLM's); say which columns hold people's choices, 0, 1 and 2 "
             "or A, B and tie: `--human COLUMN,COLUMN`"
         )
-    for column in [*human, *(fields or {}).values()]:
-        if column not in header:
-            raise MagistrateError(f"{path}: there is no column `{column}`; there are {', '.join(f'`{one}`' for one in header)}")
+    check_columns(path, header, [*human, *(fields or {}).values()])
+    check_distinct(human, "--human")
     raters = list(human) or list(PANDALM)
     faults: Faults = {}
     pairs: list[Compared] = []
@@ -157,8 +154,9 @@ def _compared(
         cell = sample.get(rater)
         choice = choice_of(cell)
         if choice is None:
-            empty = cell is None or (isinstance(cell, str) and not cell.strip())
-            add_fault(faults, f"`{rater}` {'has an empty cell' if empty else 'names none of 0, 1, 2, A, B and tie'}", name)
+            add_fault(
+                faults, f"`{rater}` {'has an empty cell' if is_empty(cell) else 'names none of 0, 1, 2, A, B and tie'}", name
+            )
         choices.append(choice)
     question = shown.get("question")
     return Compared(id=name, sample=shown, choices=choices, item=name if question in (None, "") else str(question))

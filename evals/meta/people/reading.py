@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from evals.meta.columns import check_columns, check_distinct, header_of
 from evals.meta.people.published import Faults, rating_columns, recognised
 from evals.meta.people.rated import Rated, RatedSet
 from evals.tasks import add_fault
@@ -106,11 +107,11 @@ def _of_columns(
     item: str | None,
     faults: Faults,
 ) -> list[Rated]:
-    header = dict.fromkeys(name for row in rows for name in row.sample or ())
+    header = header_of(path, rows)
+    for quality, several in human.items():
+        check_distinct(several, f"--human {quality}")
     columns = list(dict.fromkeys(column for several in human.values() for column in several))
-    for column in [*columns, *([item] if item else []), *fields.values()]:
-        if column not in header:
-            raise MagistrateError(f"{path}: there is no column `{column}`; there are {', '.join(f'`{one}`' for one in header)}")
+    check_columns(path, header, [*columns, *([item] if item else []), *fields.values()])
     for row in rows:
         if row.sample is None:
             add_fault(faults, "cannot be read", row.place)

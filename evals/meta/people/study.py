@@ -14,6 +14,7 @@ from evals.meta.people.baselines import baselines, has_reference
 from evals.meta.people.judge_scores import JudgeScores, Scales, judge_names, judge_scores
 from evals.meta.people.rated import Rated, RatedSet
 from evals.meta.people.raters import RaterAgreement, against_the_others, means, rater_agreement, scales_differ
+from evals.meta.verdicts import judges_of, mixed
 from evals.statistics.association import Associations, associations
 from evals.statistics.bootstrap import LEVEL, ROUNDS
 from evals.tasks import Fault
@@ -152,6 +153,7 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
         scores = _scores(samples, verdicts, options)
     notes = [f"`{metric}` gives labels and no numbers, and stands in no table" for metric in scores.labels]
     notes += scores.notes
+    notes += mixed(judges_of((verdicts or {}).values()))
     judged = [place for place, one in enumerate(samples) if verdicts is None or one.id in verdicts]
     if len(judged) < LEAST:
         raise MagistrateError(f"{rated.name} has {len(judged)} rated samples with a verdict; at least {LEAST} are needed")

@@ -132,8 +132,8 @@ def test_the_judge_is_set_against_the_majority_and_against_each_rater(pandalm: C
 @pytest.mark.parametrize(
     ("cell", "choice"),
     [
-        (0, 0), (1, 1), (2.0, 2), ("2", 2), ("A", 1), (" b ", 2), ("tie", 0), ("both", 0), ("Neither", 0), ("[[C]]", 0),
-        (3, None), (1.5, None), ("", None), (None, None), (True, None), ("better", None),
+        (0, 0), (1, 1), (2.0, 2), ("2", 2), ("1.0", 1), ("A", 1), (" b ", 2), ("tie", 0), ("both", 0), ("Neither", 0),
+        ("[[C]]", 0), (3, None), (1.5, None), ("1.5", None), ("", None), (None, None), (True, None), ("better", None),
     ],
 )  # fmt: skip
 def test_a_choice_is_a_number_or_a_word(cell: Any, choice: int | None) -> None:

@@ -166,6 +166,7 @@ def test_a_published_file_with_holes_is_read_as_far_as_it_goes(data: Path, tmp_p
     [
         (None, {}, "is no file of ratings that is known .* `--human QUALITY=COLUMN`"),
         ({"q": ["carl"]}, {}, "no column `carl`; there are `id`, `question`"),
+        ({"q": ["anna", "anna"]}, {}, "`--human q` names the column `anna` twice; give each rater's once"),
         ({"q": ["anna"]}, {"item": "page"}, "no column `page`"),
         ({"q": ["anna"]}, {"fields": {"context": "page"}}, "no column `page`"),
         ({"q": ["text"]}, {}, r"no sample with a rating \(12 rows: `text` holds what is no number; 12 rows: has no rating\)"),
