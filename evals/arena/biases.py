@@ -109,14 +109,22 @@ def position(orders: NDArray[np.int32], items: ArrayLike, *, level: float = LEVE
     both = (orders >= 0).all(axis=1)
     flipped = orders[both, 0] != orders[both, 1]
     gain = SHARES[orders[both, 0]] - SHARES[orders[both, 1]]  # of A, by being shown first
-    # Told of A and B: with B first, a choice of B is one of the answer shown first.
-    chosen = np.stack([_side(orders[:, 0], A, B), _side(orders[:, 1], B, A)], axis=1)
+    chosen = first_chosen(orders)
     return Position(
         paired(flipped.astype(np.float64), question[both], level=level, seed=seed),
         int((gain > 0).sum()),
         int((gain < 0).sum()),
         paired(chosen.ravel(), np.repeat(question, 2), null=0.5, level=level, seed=seed),
     )
+
+
+def first_chosen(orders: NDArray[np.int32]) -> NDArray[np.float64]:
+    """``(N, 2)`` 1 where the answer shown first is chosen, 0 where the other is, NaN where neither is.
+
+    Args:
+        orders: As in ``position``. They are told of A and B: with B first, a choice of B is one of the answer shown first.
+    """
+    return np.stack([_side(orders[:, 0], A, B), _side(orders[:, 1], B, A)], axis=1)
 
 
 def _side(choices: NDArray[np.int32], one: int, other: int) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from judges import catalog
 from judges.engines import ENGINES
@@ -83,9 +84,11 @@ def card(
     from evals.meta.card.runs import Plan, plan_runs
     from evals.meta.card.subject import Subject
     from evals.meta.card.weighing import read_people
+    from evals.meta.writing import check_folder
     from magistrate.studies import open_judge_engine
 
     with clear_errors(debug=debug, stopped=STOPPED):
+        check_folder(output, "card")
         name = judge or catalog.usual_judge(model)
         options = pairs(option, "-O", "name=value")
         columns = pairs(column, "--field", "field=column")
@@ -95,7 +98,8 @@ def card(
         _check_judgeable(rows, subject.judge, source)
         people = None if human is None else read_people(human, subject, encoding)
         if human is not None and people is not None and not {row.id for row in rows} & set(people.ids):
-            raise MagistrateError(f"no id of {human.name} is among those of {source.name}; the ids must be the samples'")
+            which = f"the first {limit} of {source.name}" if len(rows) == limit else source.name
+            raise MagistrateError(f"no id of {human.name} is among those of {which}; the ids must be the samples'")
         plan = Plan(reruns=reruns, seeds=seeds, temperature=temperature, seed=seed, weighed=people is not None)
         runs = plan_runs(subject, rows, plan)
         host = open_judge_engine(engine, model, base_url, dtype, window)
@@ -216,7 +220,7 @@ def _tell(console: Console, found: Card, said: Sequence[Mark], written: Path) ->
     table = figures_table("property", "mark", "figure")
     table.columns[1].justify = table.columns[2].justify = "left"
     for mark in said:
-        table.add_row(TITLES[mark.key], mark.word, line(mark.says))
+        table.add_row(TITLES[mark.key], mark.word, escape(line(mark.says)))
     console.print(table)
     for note in found.notes:
         console.print(line(note), markup=False, highlight=False)

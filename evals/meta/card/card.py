@@ -235,6 +235,8 @@ def _notes(subject: Subject, made: Made, commonest: Mapping[str, Figure]) -> lis
         strange = [name for name in made.people.ids if name not in known]
         if strange:
             notes.append(f"{counted(len(strange), 'labelled id')} without a sample judged here: {first_few(strange)}")
+        if made.people.empty:
+            notes.append(f"{counted(made.people.empty, 'cell')} without a label in the labels' file")
         if made.people.faults:
             notes.append(
                 f"{counted(len(made.people.faults), 'fault')} in the labels' file: {first_few(made.people.faults, between='; ')}"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evals.arena.battles import PREFERENCES
-from evals.arena.biases import position
-from evals.meta.card.measured import LEVEL, Figure, Floats, Scores, mean, share
+from evals.arena.biases import first_chosen, position
+from evals.meta.card.measured import LEVEL, Figure, Floats, Scores, mean, share, share_of_items
 from evals.meta.card.runs import sides
 from evals.meta.card.subject import Metric
 from evals.statistics.association import associations
@@ -84,14 +84,9 @@ def places(verdicts: Sequence[Verdict | None], *, level: float = LEVEL) -> Place
     found = position(codes, np.arange(len(codes)), level=level)
     both = (codes >= 0).all(axis=1)
     same = share(np.where(both, codes[:, 0] == codes[:, 1], np.nan), level=level, reason="no pair was judged in both orders")
-    first = found.first
-    if not first.count:
-        one = Figure.none("no answer was ever preferred to the other")
-    else:
-        wide = first.high > first.low
-        low, high = (max(0.0, first.low), min(1.0, first.high)) if wide else (None, None)
-        one = Figure(first.mean, low, high, first.count)
-    return Places(same, one, found.first_gains, found.second_gains)
+    pair, order = np.nonzero(~np.isnan(chosen := first_chosen(codes)))
+    first = share_of_items(chosen[pair, order], pair, level=level, reason="no answer was ever preferred to the other")
+    return Places(same, first, found.first_gains, found.second_gains)
 
 
 def lengthened(

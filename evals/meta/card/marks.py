@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evals.meta.card.card import Card
+from evals.meta.card.card import SAME, Card
 from evals.meta.card.measured import Figure
 from evals.meta.card.steadiness import Change
 
@@ -26,6 +26,7 @@ ABOVE_PERFECT = 0.05
 LEAST = 10
 """Samples that a figure must be of to decide a mark."""
 
+ALL_SAME = "nearly all scores are the same, so that alpha over seeds says nothing"
 TOO_FEW = f"its figures are of fewer than {LEAST} samples each"
 
 
@@ -49,7 +50,7 @@ class Mark:
 RULES = {
     "again": f"at least {IDENTICAL:.0%} of the scores of every metric are the same in all runs",
     "sampled": f"Krippendorff's alpha over seeds is at least {ALPHA:g} for every metric, of its scores and of whether it "
-    "applies, or all are the same",
+    f"applies; where {SAME:.0%} of them are the same, alpha says nothing and does not count",
     "order": f"in every metric scores move by at most {MOVED:.0%} of the scale, on average; "
     f"of pairs, at least {SAME_PAIRS:.0%} keep their preference",
     "formatting": f"for every edit and metric, scores move by at most {MOVED:.0%} of the scale, on average; "
@@ -116,17 +117,18 @@ def _again(card: Card) -> Outcome:
 
 def _sampled(card: Card) -> Outcome:
     known = [
-        (1.0 if one.alpha.value is None else one.alpha.value, one.metric, "")
+        (one.alpha.value, one.metric, "")
         for one in card.sampled
-        if _decides(one.alpha) or (one.deviation.value == 0 and _decides(one.deviation))
+        if one.alpha.value is not None and _decides(one.alpha) and (one.commonest or 0) < SAME
     ]
     known += [
         (one.applying.value, one.metric, " of whether the metric applies")
         for one in card.sampled
-        if one.applying.value is not None and _decides(one.applying)
+        if one.applying.value is not None and _decides(one.applying) and 1 - SAME < (one.applies or 0) < SAME
     ]
     if not known:
-        return _none(figure for one in card.sampled for figure in (one.alpha, one.applying, one.deviation))
+        enough = any(_decides(one.deviation) for one in card.sampled)
+        return ("not measured", ALL_SAME) if enough else _none(one.deviation for one in card.sampled)
     value, metric, of_what = min(known)
     said = f"alpha over seeds{of_what} is {value:.2f}".replace("-", "\N{MINUS SIGN}")
     return _word(value >= ALPHA), said + _of(metric, card)
@@ -161,7 +163,7 @@ def _position(card: Card) -> Outcome:
     value = card.places.first.value
     if value is None:
         return "not measured", card.places.first.reason or ""
-    if not _decides(card.places.first):
+    if not _decides(card.places.same):
         return _none([card.places.first])
     return _word(abs(value - 0.5) <= FROM_HALF), f"{value:.1%} of the choices go to the answer shown first"
 
@@ -185,6 +187,8 @@ def _length(card: Card) -> Outcome:
 
 def _unscored(card: Card) -> Outcome:
     value = card.unscored.unscored.value
+    if value is not None and card.samples["count"] < LEAST:
+        return "not measured", TOO_FEW
     return None if value is None else (_word(value <= UNSCORED), f"{value:.1%} of {card.unscored.unscored.count:,} judgements")
 
 
@@ -206,9 +210,9 @@ def _calibration(card: Card) -> Outcome:
 
 
 def _probes(card: Card) -> Outcome:
-    outcomes = [one.outcome for one in card.probes if one.outcome is not None]
+    outcomes = [one.outcome for one in card.probes if one.outcome is not None and _decides(one.as_high)]
     if not outcomes:
-        return None
+        return _none(one.as_high for one in card.probes)
     return _word(set(outcomes) == {"pass"}), ", ".join(_counts(outcomes))
 
 

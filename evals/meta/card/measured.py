@@ -86,8 +86,9 @@ def share_of_items(values: ArrayLike, items: ArrayLike, *, level: float = LEVEL,
     """The share of ones among zeros and ones of which several may be of one item and go together.
 
     Its interval is Jeffreys' of as many independent values as would tell as much: the share's own variance over its variance by
-    items (Korn and Graubard, "Confidence Intervals for Proportions with Small Expected Number of Positive Counts Estimated from
-    Survey Data", 1998). Where all values are the same, as many as there are items.
+    items, and less as the latter is known from few items (Korn and Graubard, "Confidence Intervals for Proportions with Small
+    Expected Number of Positive Counts Estimated from Survey Data", 1998). Where all values are the same, as many as there are
+    items.
 
     Args:
         values: ``(N,)``, without NaN.
@@ -102,7 +103,8 @@ def share_of_items(values: ArrayLike, items: ArrayLike, *, level: float = LEVEL,
     worth = float(found.items)
     if own > 0 and found.items > 1:
         between = found.spread**2 / found.items
-        worth = min(float(found.count), own / between) if between > 0 else float(found.count)
+        known = stats.t.ppf((1 + level) / 2, found.count - 1) / stats.t.ppf((1 + level) / 2, found.items - 1)
+        worth = min(float(found.count), own / between * known**2) if between > 0 else float(found.count)
     return _jeffreys(found.mean, worth, found.count, level)
 
 

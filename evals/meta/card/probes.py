@@ -8,6 +8,7 @@ LLM-as-a-Judge with MT-Bench and Chatbot Arena", section 3.3.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 AGAIN = "To say it once more:"
@@ -87,22 +88,32 @@ def from_elsewhere(questions: Sequence[str | None], answers: Sequence[str | None
         questions: What each sample asks; ``None`` where it has no question.
         answers: What it answers; likewise.
     """
-    count = len(answers)
     pairs = zip(questions, answers, strict=True)
-    usable = [(question, answer) for question, answer in pairs if question is not None and answer is not None]
-    if any(len({pair[side] for pair in usable}) < 2 for side in (0, 1)):  # then no two are apart, and none need be gone through
-        return [None] * count
+    usable = [place for place, (question, answer) in enumerate(pairs) if question is not None and answer is not None]
+    asked, answered = ([side[place] for place in usable] for side in (questions, answers))
+    if len(set(asked)) < 2 or len(set(answered)) < 2:  # then no two are apart
+        return [None] * len(answers)
+    past_question, past_answer = _to_another(asked), _to_another(answered)
     found: list[str | None] = []
     for place, (question, answer) in enumerate(zip(questions, answers, strict=True)):
-        others = ((place + step) % count for step in range(1, count if question is not None else 1))
-        found.append(
-            next(
-                (
-                    answers[other]
-                    for other in others
-                    if answers[other] not in (None, answer) and questions[other] not in (None, question)
-                ),
-                None,
-            )
-        )
+        begin, step = bisect_right(usable, place), 0
+        while question is not None and step < len(usable):
+            other = (begin + step) % len(usable)
+            if asked[other] == question:
+                step += past_question[other]
+            elif answered[other] == answer:
+                step += past_answer[other]
+            else:
+                break
+        found.append(answered[(begin + step) % len(usable)] if question is not None and step < len(usable) else None)
+    return found
+
+
+def _to_another(values: Sequence[str | None]) -> list[int]:
+    """How far after each value, going round, one stands that is another. There are two different ones at the least."""
+    count = len(values)
+    found = [1] * count
+    for place in range(2 * count - 1, -1, -1):  # twice round, so that a run across the end is counted whole
+        here, following = place % count, (place + 1) % count
+        found[here] = found[following] + 1 if values[here] == values[following] else 1
     return found

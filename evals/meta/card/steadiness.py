@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,14 +39,18 @@ class Sampled:
         deviation: Standard deviation of one sample's scores over seeds, pooled over samples, in points.
         of_scale: The same as a share of the scale.
         alpha: Krippendorff's alpha over seeds; "does not apply" counts as missing.
+        commonest: Share of the commonest score among all of all seeds; ``None`` where there is none.
         applying: Krippendorff's alpha over seeds of "applies" against "does not apply".
+        applies: Share of all scores of all seeds that are none of "does not apply"; ``None`` where there are none.
     """
 
     metric: str
     deviation: Figure
     of_scale: float | None
     alpha: Figure
+    commonest: float | None
     applying: Figure
+    applies: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ def sampled(metrics: Sequence[Metric], runs: Sequence[Scores]) -> list[Sampled]:
     """
     if len(runs) < 2:
         none = Figure.none("answers were not sampled with two seeds or more")
-        return [Sampled(metric.name, none, None, none, none) for metric in metrics]
+        return [Sampled(metric.name, none, None, none, None, none, None) for metric in metrics]
     return [_sampled(metric, column, runs) for column, metric in enumerate(metrics)]
 
 
@@ -130,11 +135,15 @@ def _sampled(metric: Metric, column: int, runs: Sequence[Scores]) -> Sampled:
     else:
         twice = int((np.sum([run.scored for run in runs], axis=0) > 1).sum())
         applying = Figure(agreement.applicability_alpha, None, None, twice)
+    scored = [row[column] for run in runs for row in run.raw if row is not None]
+    given = [score for score in scored if score is not None]
+    commonest = Counter(given).most_common(1)[0][1] / len(given) if given else None
+    shares = (alpha, commonest, applying, len(given) / len(scored) if scored else None)
     if not several.any():
-        return Sampled(metric.name, Figure.none("no sample has two scores"), None, alpha, applying)
+        return Sampled(metric.name, Figure.none("no sample has two scores"), None, *shares)
     deviation = float(np.sqrt(np.nanvar(numbers[several], axis=1, ddof=1).mean()))
     count = int(several.sum())
-    return Sampled(metric.name, Figure(deviation, None, None, count), deviation / metric.span, alpha, applying)
+    return Sampled(metric.name, Figure(deviation, None, None, count), deviation / metric.span, *shares)
 
 
 def changes(

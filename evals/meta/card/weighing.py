@@ -10,15 +10,18 @@ import numpy as np
 
 from evals.meta.card.measured import LEVEL, Figure
 from evals.meta.card.subject import PREFERENCE, Metric, Subject
+from evals.meta.cells import is_empty
+from evals.meta.columns import check_columns, header_of
 from evals.meta.labels import read_labels
+from evals.meta.people.compared import FIRST, SECOND, choice_of
+from evals.meta.people.compared import TIE as EQUAL
 from evals.statistics.calibration import LEAST, Bin, calibration
-from judges.errors import MagistrateError
 from judges.pairwise import TIE
 from judges.sources import own_id, read_rows
 from judges.verdict import Verdict
 
-PREFERENCES: Mapping[str, str] = {"a": "A", "b": "B", "tie": TIE, "both": TIE, "neither": TIE}
-"""What people may say of a pair, in small letters, and what it counts as."""
+NAMES: Mapping[int | None, str] = {FIRST: "A", SECOND: "B", EQUAL: TIE}
+"""What a preference counts as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,14 @@ class People:
         numbers: Metric to sample's id to the numbers it is given.
         preferences: A pair's id to the preferences it is given: A, B or tie.
         ids: Those of the file, in its order.
+        empty: Cells that hold no label.
         faults: Rows and cells that could not be used, in words.
     """
 
     numbers: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     preferences: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ids: Sequence[str] = ()
+    empty: int = 0
     faults: Sequence[str] = ()
 
 
@@ -81,15 +86,13 @@ def read_people(path: Path, subject: Subject, encoding: str | None = None) -> Pe
     """
     if not subject.pairwise:
         found = read_labels(path, [one.name for one in subject.metrics], {}, encoding)
-        return People(numbers=found.numbers, ids=list(found.ids), faults=found.faults)
+        empty = sum(count for counts in found.empty.values() for count in counts.values())
+        return People(numbers=found.numbers, ids=list(found.ids), empty=empty, faults=found.faults)
     rows = list(read_rows(path, encoding))
-    header = {name for row in rows for name in row.sample or ()}
-    for name in ("id", PREFERENCE):
-        if name not in header:
-            raise MagistrateError(f"{path}: there is no column `{name}`; people's labels of pairs have `id` and `{PREFERENCE}`")
+    check_columns(path, header_of(path, rows), ["id", PREFERENCE], f"; people's labels of pairs have `id` and `{PREFERENCE}`")
     preferences: dict[str, list[str]] = {}
     ids: dict[str, None] = {}
-    faults = []
+    faults, empty = [], 0
     for row in rows:
         sample = row.sample or {}
         said = sample.get(PREFERENCE)
@@ -97,14 +100,15 @@ def read_people(path: Path, subject: Subject, encoding: str | None = None) -> Pe
             faults.append(row.problem or f"{row.place}: there is no id")
             continue
         ids[row.id] = None
-        if said is None or str(said).strip() == "":
+        if is_empty(said):
+            empty += 1
             continue
-        label = PREFERENCES.get(str(said).strip().lower())
+        label = NAMES.get(choice_of(said))
         if label is None:
             faults.append(f"{row.place}: `{PREFERENCE}` is {said!r:.40}, which is none of A, B and tie")
         else:
             preferences.setdefault(row.id, []).append(label)
-    return People(preferences=preferences, ids=list(ids), faults=faults)
+    return People(preferences=preferences, ids=list(ids), empty=empty, faults=faults)
 
 
 def weighed(
@@ -169,7 +173,7 @@ def _pairs(verdicts: Mapping[str, Verdict], people: People, level: float, seed: 
         taken = {"A": 0.0, "B": 0.0, TIE: 0.0}
         for one in orders:
             for choice, probability in one.items():
-                taken[PREFERENCES[choice.lower()]] += probability / len(orders)
+                taken[NAMES[choice_of(choice)]] += probability / len(orders)
         likeliest = max(taken, key=lambda label: taken[label])
         said.append(min(1.0, taken[likeliest]))
         true.append(given.count(likeliest) / len(given))

@@ -14,7 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evals.meta.card.card import Made, make_card
 from evals.meta.card.leanings import lengthened, longer_preferred, places
-from evals.meta.card.marks import marks
+from evals.meta.card.marks import ALL_SAME, marks
 from evals.meta.card.measured import Scores, distance, mean, share, share_of_items
 from evals.meta.card.probing import probed, probed_pairs
 from evals.meta.card.runs import Plan, Verdicts, plan_runs
@@ -66,14 +66,16 @@ def test_a_share_has_jeffreys_interval_and_a_mean_students() -> None:
 def test_judgements_of_one_sample_go_together_in_a_share() -> None:
     items = np.repeat(np.arange(24), 20)
     found = share_of_items(items == 0, items)
-    # As much as 23 independent samples tell: 24, less one for the mean.
+    # As much as 23 independent samples tell, 24 less one for the mean; and less, as their variance is known from 24.
     assert (found.value, found.count) == (1 / 24, 480)
-    assert (found.low, found.high) == pytest.approx(proportion_confint(23 / 24, 23, method="jeffreys"))
+    worth = 23 * (stats.t.ppf(0.975, 479) / stats.t.ppf(0.975, 23)) ** 2
+    assert (found.low, found.high) == pytest.approx(proportion_confint(worth / 24, worth, method="jeffreys"))
     chance = np.random.default_rng(3)
     values, items = chance.integers(2, size=200), chance.integers(30, size=200)
     fitted = OLS(values, np.ones(200)).fit(cov_type="cluster", cov_kwds={"groups": items}, use_t=True)
     variance = float(fitted.cov_params()[0, 0])  # with the correction G / (G - 1)
     worth = values.mean() * (1 - values.mean()) / variance
+    worth *= (stats.t.ppf(0.975, 199) / stats.t.ppf(0.975, len(np.unique(items)) - 1)) ** 2
     found = share_of_items(values, items)
     assert (found.low, found.high) == pytest.approx(proportion_confint(values.mean() * worth, worth, method="jeffreys"))
     none = share_of_items(np.zeros(480), np.repeat(np.arange(24), 20))
@@ -97,7 +99,7 @@ def test_on_a_card_a_sample_that_is_never_scored_is_one_of_its_samples() -> None
     unscored = make_card(ONE, runs, found, made).unscored.unscored
     assert unscored.value == pytest.approx(1 / 24)
     assert unscored.count > 400
-    assert unscored.high == pytest.approx(proportion_confint(23 / 24, 23, method="jeffreys")[1], abs=0.01)
+    assert unscored.high == pytest.approx(proportion_confint(21 / 24, 21, method="jeffreys")[1], abs=0.01)
 
 
 def test_asked_again_each_sample_counts_once() -> None:
@@ -209,6 +211,25 @@ def test_over_seeds_whether_a_metric_applies_is_agreed_upon_too() -> None:
     assert "Alpha of applying" not in parts(usual(), [mark])[0].tables[0].headings
 
 
+def jeffreys_of_pairs(chosen: list[list[int]]) -> tuple[float, float]:
+    """Korn and Graubard's interval of a share, pairs drawn, two values a pair."""
+    values = np.array(chosen, float)
+    share, pairs = values.mean(), len(values)
+    between = pairs / (pairs - 1) * (((values - share).sum(axis=1)) ** 2).sum() / values.size**2
+    known = stats.t.ppf(0.975, values.size - 1) / stats.t.ppf(0.975, pairs - 1)
+    worth = min(values.size, share * (1 - share) / between * known**2)
+    return tuple(stats.beta.ppf((0.025, 0.975), share * worth + 0.5, (1 - share) * worth + 0.5))
+
+
+@pytest.mark.parametrize("last", [5, 4])
+def test_where_nearly_all_scores_are_the_same_alpha_over_seeds_decides_nothing(last: int) -> None:
+    """One score of ninety would make an alpha of 0 of what is undefined."""
+    found = sampled(ONE.metrics, [scores(*[5] * 30), scores(*[5] * 30), scores(*[5] * 29, last)])
+    assert found[0].commonest == (1 if last == 5 else 89 / 90)
+    mark = {one.key: one for one in marks(replace(usual(), sampled=found))}["sampled"]
+    assert (mark.word, mark.says) == ("not measured", ALL_SAME)
+
+
 def test_positions_are_counted_over_both_orders() -> None:
     verdicts = [
         pair("1", "A", "B"),  # the first both times
@@ -222,6 +243,11 @@ def test_positions_are_counted_over_both_orders() -> None:
     assert (found.same.value, found.same.count) == (1 / 5, 5)
     # Choices for one answer: pair 1 both first, pair 2 one of two, pair 3 none, pair 5 both first: 5 of 8.
     assert (found.first.value, found.first.count) == (5 / 8, 8)
+    # Pairs are the items: as many independent choices as the variance by pairs is worth.
+    assert (found.first.low, found.first.high) == pytest.approx(jeffreys_of_pairs([[1, 1], [1, 0], [0, 0], [1, 1]]))
+    always = places([pair(str(place), "A", "B") for place in range(20)]).first
+    assert always.low == pytest.approx(stats.beta.ppf(0.025, 20.5, 0.5))
+    assert always.high == 1
     assert (found.first_gains, found.second_gains) == (2, 1)
     nothing = places([pair("1", "both", "both")])
     assert (nothing.first.value, nothing.first.reason) == (None, "no answer was ever preferred to the other")

@@ -18,13 +18,14 @@ from evals.meta.card.page import page, write_card
 from evals.meta.card.words import TITLES, parts
 from judges.errors import MagistrateError
 from judges.llm_eval import LLMEval
+from judges.pairwise import Pairwise
 from tests.chromium import need_chromium
 from tests.evals.arena.reading import table
 from tests.evals.arena.test_page_access import CONTRASTS
 from tests.evals.dashboard.browser import Reader
 from tests.evals.meta.card.examples import CARDS, constant, usual
 from tests.evals.meta.card.examples import card as made_card
-from tests.evals.meta.card.made import dialogue
+from tests.evals.meta.card.made import dialogue, row
 
 WORDS_FOR_NOTHING = re.compile(r"\b(nan|inf|None|null|undefined|Undefined)\b")
 
@@ -192,10 +193,11 @@ def test_figures_of_few_samples_decide_no_mark() -> None:
     assert with_lone == without
 
 
-def test_few_samples_decide_nothing_but_probes_and_what_is_unscored() -> None:
+def test_few_samples_decide_nothing() -> None:
     rows = [dialogue(number, f"Answer {number}. It's so.") for number in range(6)]
-    words = {mark.key: mark.word for mark in marks(made_card(LLMEval(), rows))}
-    assert {key for key, word in words.items() if word != "not measured"} == {"unscored", "probes"}
+    assert {mark.word for mark in marks(made_card(LLMEval(), rows))} == {"not measured"}
+    pairs = [row(f"p{number}", question="Why?", answer_a="So.", answer_b="Because.") for number in range(9)]
+    assert {mark.word for mark in marks(made_card(Pairwise(), pairs))} == {"not measured"}
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(cards: dict[str, Card], tmp_path: Path) -> None:

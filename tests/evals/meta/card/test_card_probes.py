@@ -67,6 +67,31 @@ def test_an_answer_from_elsewhere_is_of_another_question() -> None:
     assert from_elsewhere([], []) == []
 
 
+TEXTS = st.one_of(st.none(), st.sampled_from("pqr"))
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=12))
+def test_an_answer_from_elsewhere_is_the_next_one_that_is_apart(pairs: list[tuple[str | None, str | None]]) -> None:
+    questions, answers = [one for one, _ in pairs], [other for _, other in pairs]
+    for place, (found, (question, answer)) in enumerate(zip(from_elsewhere(questions, answers), pairs, strict=True)):
+        following = [pairs[(place + step) % len(pairs)] for step in range(1, len(pairs))]
+        apart = [there for asked, there in following if there not in (None, answer) and asked not in (None, question)]
+        assert found == (apart[0] if apart and question is not None and alike_in_neither(pairs) else None)
+
+
+def alike_in_neither(pairs: list[tuple[str | None, str | None]]) -> bool:
+    usable = [pair for pair in pairs if None not in pair]
+    return all(len({pair[side] for pair in usable}) > 1 for side in (0, 1))
+
+
+def test_two_questions_in_blocks_are_gone_through_once() -> None:
+    questions = [Compared("p" if place < 500 else "q") for place in range(1_000)]
+    answers = [Compared(f"a {place}") for place in range(1_000)]
+    Compared.times = 0
+    assert from_elsewhere(questions, answers) == [answers[500]] * 500 + [answers[0]] * 500
+    assert Compared.times < 20 * 1_000
+
+
 class Compared(str):
     """A text that counts how often it is compared."""
 

@@ -79,17 +79,19 @@ def written(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def test_preferences_are_read_and_faults_counted(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": "a", "preference": "A"},
         {"id": "a", "preference": "both"},
         {"id": "b", "preference": " b "},
         {"id": "c", "preference": ""},
         {"id": "d", "preference": "left"},
+        {"id": "e", "preference": 2},
+        {"id": "f", "preference": "[[A]]"},
         {"preference": "A"},
     ]
     found = read_people(written(tmp_path / "people.jsonl", rows), PAIRS)
-    assert found.preferences == {"a": ["A", "tie"], "b": ["B"]}
-    assert list(found.ids) == ["a", "b", "c", "d"]
+    assert found.preferences == {"a": ["A", "tie"], "b": ["B"], "e": ["B"], "f": ["A"]}
+    assert (list(found.ids), found.empty) == (["a", "b", "c", "d", "e", "f"], 1)
     assert len(found.faults) == 2
     assert "is 'left', which is none of A, B and tie" in found.faults[0]
     with pytest.raises(MagistrateError, match="there is no column `preference`"):
