@@ -33,7 +33,7 @@ WINNING = 0.5
 
 MANY = 30
 """Items from which on Student's test is used. Below, the paper says Wilcoxon's, but that does not go by the mean: of three values
-it rejects far too often (simulated at the edge with 12 and 20 items: 11% to 41% in place of 5%), so it must be asked for."""
+it rejects far too often (simulated at the edge with 12 and 20 items: 12% to 41% in place of 5%), so it must be asked for."""
 
 LEAST = 10
 """Items below which an annotator is left out in any case."""

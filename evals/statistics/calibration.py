@@ -7,8 +7,8 @@ Of few items the plain error is too large: the labels of a bin scatter, and ever
 "Mitigating Bias in Calibration Error Estimation", 2022). So it comes with what a perfectly calibrated judge would have on the
 same predictions, and its interval is the pivotal one (Efron and Tibshirani, 1993, chapter 13), which a resample's own excess
 moves down and not up; it reaches 0 where a perfectly calibrated judge may have such an error. With 30 to 300 labels, one at 95%
-holds the error of endless labels in the same bins 80% to 95% of the time, so the comparison with a perfect judge is the stronger
-of the two: such a judge is above ``perfect_high`` 5% of the time (200 simulated studies each).
+holds the error of endless labels in as many bins 78% to 96% of the time, so the comparison with a perfect judge is the stronger
+of the two: such a judge is above ``perfect_high`` 4% to 8% of the time (200 simulated studies each, in the tests).
 """
 
 from __future__ import annotations

@@ -43,6 +43,27 @@ def test_bins_are_those_of_scikit_learn(count: int, bins: int) -> None:
     assert counts.max() - counts.min() <= 2
 
 
+@pytest.mark.stress
+@pytest.mark.parametrize("count", [30, 100, 300])
+@pytest.mark.parametrize(("judge", "power"), [("perfect", 1.0), ("too sure", 1.5), ("far too sure", 3.0)])
+def test_how_often_the_interval_holds(judge: str, power: float, count: int) -> None:
+    """The error of endless labels in as many bins; and how often a perfect judge is above what it should stay below."""
+    many = np.random.default_rng(1).beta(2, 2, 200_000)
+    held, above = 0, 0
+    for study in range(200):
+        chance = np.random.default_rng((study, count))
+        said = chance.beta(2, 2, count)
+        found = calibration(said, (chance.random(count) < said**power).astype(float), seed=study)
+        edges = np.quantile(many, np.linspace(0, 1, found.wanted + 1)[1:-1])
+        apart = np.bincount(np.searchsorted(edges, many), many - many**power)
+        true = float(np.abs(apart).sum()) / len(many)
+        held += found.low <= true <= found.high
+        above += found.error > found.perfect_high
+    print(f"| {judge} | {count} | {held / 200:.1%} | {above / 200:.1%} |")
+    assert held >= 0.75 * 200
+    assert above <= 0.1 * 200 if power == 1 else above >= 0.05 * 200
+
+
 def test_equal_predictions_share_a_bin_whatever_their_order() -> None:
     said, true = np.repeat([0.2, 0.7], [30, 30]), np.tile([0.0, 1.0], 30)
     found = calibration(said, true, rounds=50, seed=1)
