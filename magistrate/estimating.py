@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from judges.errors import MagistrateError
 from magistrate.flags import Debug, Encoding, Level, Seed
-from magistrate.terminal import clear_errors, figures_table, pairs, print_whole
+from magistrate.terminal import clear_errors, figures_table, metric_columns, print_whole
 
 if TYPE_CHECKING:
     from evals.meta.estimate import Estimates, MetricEstimate
+    from evals.statistics.corrected import Corrected
     from evals.statistics.corrected_rates import CorrectedRate
 
 
@@ -42,22 +45,30 @@ def estimate(
     with clear_errors(debug=debug):
         if pass_at is not None and not math.isfinite(pass_at):
             raise MagistrateError(f"`--pass-at {pass_at}` must be a number of the scale")
-        columns = pairs([text if "=" in text else f"{text}={text}" for text in metric or ()], "--metric", "NAME=COLUMN")
+        columns = metric_columns(metric)
         if output is not None and any(output.exists() and output.samefile(one) for one in (verdicts, human) if one.exists()):
             raise MagistrateError(f"{output} holds what is read; give `-o` another file")
         options = Options(columns=columns, pass_at=pass_at, expected=expected, encoding=encoding, level=level, seed=seed)
         found = estimated(verdicts, human, options)
         if output is not None:
-            _write(found, output)
+            sources = {
+                "verdicts": verdicts.name,
+                "labels": human.name,
+                "pass_at": pass_at,
+                "expected": expected,
+                "level": level,
+                "seed": seed,
+            }
+            _write({"made": sources, **asdict(found)}, output)
         _tell(Console(), found, level)
 
 
-def _write(found: Estimates, output: Path) -> None:
+def _write(found: Mapping[str, Any], output: Path) -> None:
     from evals.meta.writing import as_json
     from evals.whole_files import write_whole
 
     try:
-        write_whole(output, as_json(asdict(found)))
+        write_whole(output, as_json(found))
     except OSError as error:
         raise MagistrateError(f"{output} cannot be written: {error.strerror or error}") from error
 
@@ -65,8 +76,10 @@ def _write(found: Estimates, output: Path) -> None:
 def _tell(console: Console, found: Estimates, level: float) -> None:
     means = figures_table("metric", "judge alone", "people alone", "corrected", "labels", "others", "narrower by", "correlation")
     for one in found.metrics:
-        means.add_row(*_mean_row(one))
-    print_whole(console, means)
+        if one.mean is not None:
+            means.add_row(*_mean_row(one.metric, one.mean))
+    if means.row_count:
+        print_whole(console, means)
     rates = [one for one in found.metrics if one.rate is not None or one.rogan_gladen is not None]
     if rates:
         table = figures_table(
@@ -75,24 +88,27 @@ def _tell(console: Console, found: Estimates, level: float) -> None:
         for one in rates:
             table.add_row(*_rate_row(one))
         print_whole(console, table)
-    console.print(f"Intervals hold the true value {level:.4g} of the time, where the labelled samples are a random part of all.")
+    console.print(
+        f"Intervals hold the mean over samples like these {level:.4g} of the time, where the labelled ones are a random part of "
+        "all and no two samples are about one thing, such as two answers in a dialogue.",
+        highlight=False,
+    )
     for line in _remarks(found):
         console.print(line, markup=False, highlight=False)
 
 
-def _mean_row(one: MetricEstimate) -> list[str]:
+def _mean_row(metric: str, mean: Corrected) -> list[str]:
     from evals.dashboard.words import line, number
 
-    mean = one.mean
     narrower = 1 - (mean.high - mean.low) / (mean.human_high - mean.human_low)
     return [
-        line(one.metric),
+        escape(line(metric)),
         number(mean.judge),
         _figure(mean.human, mean.human_low, mean.human_high),
         _figure(mean.estimate, mean.low, mean.high),
         f"{mean.labels:,}",
         f"{mean.others:,}",
-        f"{narrower:.0%}".replace("-", "\N{MINUS SIGN}"),
+        f"{number(100 * round(narrower, 2) + 0.0, 0)}%",
         number(mean.correlation, 2),
     ]
 
@@ -103,7 +119,7 @@ def _rate_row(one: MetricEstimate) -> list[str]:
     known = one.rate or one.rogan_gladen
     assert known is not None
     return [
-        line(one.metric),
+        escape(line(one.metric)),
         number(known.judge),
         _figure(known.human, known.human_low, known.human_high),
         _rate(one.rate),
@@ -114,27 +130,20 @@ def _rate_row(one: MetricEstimate) -> list[str]:
 
 def _remarks(found: Estimates) -> list[str]:
     """What was not used and what a reader should know, a line each."""
-    from evals.dashboard.words import counted, first_few, line
+    from evals.dashboard.words import counted, line
+    from evals.meta import label_words
+    from evals.meta.verdicts import mixed
 
-    told = []
+    told = mixed(found.judges)
     for one in found.metrics:
         said = list(one.notes)
         if one.several:
             said.append(f"{counted(one.several, 'label')} the mean of several raters'")
-        said += [f"{counted(amount, 'sample')} left out: {why}" for why, amount in one.unscored.items()]
-        if one.unscored_labels:
-            said.append(f"{counted(one.unscored_labels, 'label')} not used, of samples that the judge gave no number")
-        if one.empty:
-            said.append(f"{counted(one.empty, 'row')} without a label")
-        told += [line(f"{one.metric}: {text}") for text in said]
-    told += [line(f"{metric}: not estimated: {why}") for metric, why in found.refused.items()]
-    if found.unmatched_count:
-        strange = first_few(found.unmatched, found.unmatched_count)
-        told.append(line(f"{counted(found.unmatched_count, 'label id')} without a verdict: {strange}"))
-    if found.fault_count:
-        faults = first_few(found.faults, found.fault_count, between="; ")
-        told.append(line(f"{counted(found.fault_count, 'fault')} in the labels' file: {faults}"))
-    return told
+        said += label_words.of_metric(one.unscored, one.unscored_labels, one.empty)
+        told += [f"{one.metric}: {text}" for text in said]
+    told += [f"{metric}: not estimated: {why}" for metric, why in found.refused.items()]
+    told += label_words.of_file(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
+    return [line(text) for text in told]
 
 
 def _figure(middle: float, low: float, high: float) -> str:

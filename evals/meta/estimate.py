@@ -11,19 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evals.meta.labels import Labels, read_labels
-from evals.meta.verdicts import metrics_of, read_verdicts, score_of
+from evals.meta.labels import LISTED, Labels, each_metric, read_labels, unmatched
+from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
 from evals.statistics.corrected import LEVEL, Corrected, prediction_powered
 from evals.statistics.corrected_rates import CorrectedRate, rogan_gladen, stratified
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
 
-LISTED = 10
-"""Names that a list of what could not be used begins with."""
-
 RARE = 10
 """Labels of the rarer of two values, below which Student's interval is too narrow for a rate."""
+
+FRACTIONS = (
+    "no pass rate: labels or scores lie between 0 and 1, as means of several raters and expected scores do; `--pass-at` says "
+    "from where on they are passes"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class MetricEstimate:
     Attributes:
         metric: Its name.
         column: The human file's.
-        mean: The corrected mean.
+        mean: The corrected mean; ``None`` where people, or the judge, gave all labelled items the same, and there is a rate.
         rate: The corrected pass rate; ``None`` where the metric is not 0/1 or it is refused.
         rogan_gladen: The one by sensitivity and specificity; likewise.
         several: Labels that are the mean of several raters.
@@ -66,7 +69,7 @@ class MetricEstimate:
 
     metric: str
     column: str
-    mean: Corrected
+    mean: Corrected | None
     rate: CorrectedRate | None
     rogan_gladen: CorrectedRate | None
     several: int
@@ -85,6 +88,7 @@ class Estimates:
         refused: Metric to why it could not be.
         verdicts: Verdicts read.
         labelled: Distinct ids in the human file.
+        judges: Whose verdicts they are, and how they judged.
         unmatched: Ids of the human file without a verdict, the first ten.
         unmatched_count: How many there are.
         faults: Rows of the human file that could not be used, the first ten.
@@ -95,6 +99,7 @@ class Estimates:
     refused: Mapping[str, str]
     verdicts: int
     labelled: int
+    judges: Sequence[str]
     unmatched: Sequence[str]
     unmatched_count: int
     faults: Sequence[str]
@@ -115,29 +120,18 @@ def estimate(verdicts: Path, human: Path, options: Options | None = None) -> Est
             metric could be estimated.
     """
     options = options or Options()
-    found = read_verdicts(verdicts)
+    found = read_scored(verdicts, expected=options.expected)
     labels = read_labels(human, metrics_of(found), options.columns, options.encoding)
-    unmatched = [name for name in labels.ids if name not in found]
-    if len(unmatched) == len(labels.ids):
-        some = ", ".join(unmatched[:LISTED]) or "none at all"
-        raise MagistrateError(
-            f"no id of {human.name} ({some}) has a verdict in {verdicts.name}; the ids must be those of the samples"
-        )
-    estimates, refused = [], {}
-    for metric in labels.numbers:
-        try:
-            estimates.append(_estimate(metric, found, labels, options))
-        except MagistrateError as error:
-            refused[metric] = str(error)
-    if not estimates:
-        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
+    strange = unmatched(labels, found, human, verdicts)
+    estimates, refused = each_metric(labels.numbers, lambda metric: _estimate(metric, found, labels, options))
     return Estimates(
         metrics=estimates,
         refused=refused,
         verdicts=len(found),
         labelled=len(labels.ids),
-        unmatched=unmatched[:LISTED],
-        unmatched_count=len(unmatched),
+        judges=judges_of(found.values()),
+        unmatched=strange[:LISTED],
+        unmatched_count=len(strange),
         faults=labels.faults[:LISTED],
         fault_count=len(labels.faults),
     )
@@ -158,8 +152,15 @@ def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, opti
             judged.append(score)
         else:
             others.append(score)
-    mean = prediction_powered(human, judged, others, level=options.level)
     rate, by_classes, notes = _rates(human, judged, others, options)
+    mean = None
+    try:
+        mean = prediction_powered(human, judged, others, level=options.level)
+        notes = [*_notes(mean, human), *notes]
+    except MagistrateError as error:
+        if rate is None and by_classes is None:
+            raise
+        notes = [f"no mean: {error}", *notes]
     return MetricEstimate(
         metric=metric,
         column=labels.columns[metric],
@@ -170,7 +171,7 @@ def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, opti
         unscored=dict(unscored.most_common()),
         unscored_labels=unscored_labels,
         empty=sum(count for name, count in labels.empty[metric].items() if name in verdicts),
-        notes=[*_notes(mean, human), *notes],
+        notes=notes,
     )
 
 
@@ -181,8 +182,9 @@ def _rates(
     parts = [np.asarray(one) for one in (human, judged, others)]
     if options.pass_at is not None:
         parts = [(one >= options.pass_at).astype(np.float64) for one in parts]
-    elif not all(np.isin(one, (0.0, 1.0)).all() for one in parts):
-        return None, None, []
+    elif not all(_are_passes(one) for one in parts):
+        halves = _are_passes(np.rint(np.concatenate(parts)))
+        return None, None, [FRACTIONS] if halves else []
     found: list[CorrectedRate | None] = [None, None]
     notes = []
     try:
@@ -194,6 +196,10 @@ def _rates(
     except MagistrateError as error:
         notes.append(f"no Rogan-Gladen rate: {error}")
     return found[0], found[1], notes
+
+
+def _are_passes(numbers: NDArray[np.float64]) -> bool:
+    return bool(np.isin(numbers, (0.0, 1.0)).all())
 
 
 def _notes(mean: Corrected, human: Sequence[float]) -> list[str]:

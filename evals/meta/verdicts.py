@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from evals.dashboard.words import first_few
 from evals.meta.cells import finite
 from evals.tasks import Fault
 from judges import catalog
@@ -32,6 +34,27 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
         found[verdict.id] = verdict
     if not found:
         raise MagistrateError(f"{path} holds no verdicts; give a file that `magistrate score` wrote")
+    return found
+
+
+def read_scored(path: Path, *, expected: bool = False) -> dict[str, Verdict]:
+    """Verdicts by id, some of them with scores.
+
+    Args:
+        path: Magistrate's verdicts, a line each.
+        expected: Whether expected scores are asked for.
+
+    Raises:
+        MagistrateError: As in ``read_verdicts``; or none has scores, or none has expected ones that are asked for.
+    """
+    found = read_verdicts(path)
+    scored = [verdict for verdict in found.values() if verdict.status == "scored"]
+    if not scored:
+        reasons = Counter(verdict.reason or "unscored" for verdict in found.values()).most_common(3)
+        why = "; ".join(f"{amount:,}: {reason}" for reason, amount in reasons)
+        raise MagistrateError(f"no verdict of {path.name} has scores ({why})")
+    if expected and not any(verdict.expected for verdict in scored):
+        raise MagistrateError(f"no verdict of {path.name} has expected scores; judge with `--expected`, or leave it out here")
     return found
 
 
@@ -76,7 +99,18 @@ def score_of(verdict: Verdict, metric: str, *, expected: bool) -> float | str:
     return "the verdict has no number for it" if number is None else number
 
 
-def origin(path: Path) -> str:
-    """A file of verdicts and whose they are, as a report tells it: by its first one."""
-    verdict = next((one for _, one in numbered_verdicts(path)), None)
-    return path.name if verdict is None else f"{path.name} (judge {verdict.judge}, fingerprint {verdict.fingerprint})"
+def judges_of(verdicts: Iterable[Verdict]) -> list[str]:
+    """Whose verdicts they are, and how they judged, each once."""
+    return list(dict.fromkeys(f"judge {verdict.judge}, fingerprint {verdict.fingerprint}" for verdict in verdicts))
+
+
+def origin(path: Path, judges: Sequence[str]) -> str:
+    """A file of verdicts and whose they are, as a report tells it."""
+    return f"{path.name} ({first_few(judges, most=3, between='; ')})"
+
+
+def mixed(judges: Sequence[str]) -> list[str]:
+    """What to say of verdicts of several judges, or of one that judged in several ways; nothing of others."""
+    if len(judges) < 2:
+        return []
+    return [f"the verdicts are of {len(judges)} judges or ways of judging: {first_few(judges, most=3, between='; ')}"]

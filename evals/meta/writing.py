@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ def write(
     check_folder(folder, study)
     known = {name: value for name, value in made.items() if value is not None}
     told = "; ".join(f"{name} {escaped(str(value))}" for name, value in known.items())
-    whole = {"study": study, "made": known, **figures}
-    files = {"report.md": f"{text.rstrip()}\n\nMade of: {told}.\n", "report.json": as_json(whole), **(others or {})}
+    drawn = others or {}
+    kept = {name: digest for name, digest in _written(folder).items() if name not in sometimes}
+    whole = {"study": study, "made": known, "files": kept | {name: _digest(data) for name, data in drawn.items()}, **figures}
+    files = {"report.md": f"{text.rstrip()}\n\nMade of: {told}.\n", "report.json": as_json(whole), **drawn}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = [write_whole(folder / name, data) for name, data in files.items()]
@@ -52,11 +55,16 @@ def write(
         raise MagistrateError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
 
 
-def check_folder(folder: Path, study: str) -> None:
+def check_folder(folder: Path, study: str, data: str | None = None) -> None:
     """See that a study may be written to a folder.
 
+    Args:
+        folder: Where to.
+        study: Which command's report it would be.
+        data: The name of what it is of, where reports of other data are not to be written over.
+
     Raises:
-        MagistrateError: It is a file, or holds a report of another study.
+        MagistrateError: It is a file, or holds a report of another study, or of other data.
     """
     if folder.exists() and not folder.is_dir():
         raise MagistrateError(f"{folder} is a file; give `-o` a folder")
@@ -68,6 +76,39 @@ def check_folder(folder: Path, study: str) -> None:
     if other != study:
         whose = f"`{other}`" if isinstance(other, str) else "something else"
         raise MagistrateError(f"{folder} holds a report of {whose}; give `-o` another folder")
+    of = there.get("made", {}).get("data")
+    if data is not None and of not in (None, data):
+        raise MagistrateError(f"{folder} holds a report on {of}; give `-o` another folder, or `--overwrite`")
+
+
+def check_unchanged(folder: Path, names: Iterable[str]) -> None:
+    """See that files of an earlier report are as they were written, so that nothing is lost that people have put in them.
+
+    Raises:
+        MagistrateError: One is not.
+    """
+    written = _written(folder)
+    for name in names:
+        try:
+            there = (folder / name).read_bytes()
+        except OSError:
+            continue
+        if _digest(there) != written.get(name):
+            raise MagistrateError(f"{folder / name} has been changed since it was written; give `-o` another folder")
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """File to digest, as the last report has them."""
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    found = report.get("files") if isinstance(report, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _digest(data: str | bytes) -> str:
+    return hashlib.sha256(data.encode() if isinstance(data, str) else data).hexdigest()
 
 
 def as_json(figures: object) -> str:

@@ -85,9 +85,11 @@ class Asking:
         """Who judged, for a report."""
         if judged is None:
             return {}
-        prints = dict.fromkeys(f"{verdict.judge}, fingerprint {verdict.fingerprint}" for verdict in judged.values())
-        told = ["several"] if len(prints) > 3 else list(prints)
-        return {"verdicts": self.verdicts and self.verdicts.name, "model": self.model, "judge": "; ".join(told)}
+        from evals.dashboard.words import first_few
+        from evals.meta.verdicts import judges_of
+
+        judges = first_few(judges_of(judged.values()), most=3, between="; ")
+        return {"verdicts": self.verdicts and self.verdicts.name, "model": self.model, "judged by": judges}
 
 
 def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> tuple[dict[str, Verdict] | None, list[Fault]]:

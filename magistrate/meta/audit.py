@@ -9,7 +9,7 @@ import typer
 
 from judges.errors import MagistrateError
 from magistrate.flags import Debug, Encoding, Folder, Level, Seed
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import clear_errors, metric_columns
 
 
 def audit(
@@ -36,11 +36,11 @@ def audit(
     from evals.meta.checks.audit_words import FILES, figures, files, page
     from evals.meta.page import markdown
     from evals.meta.verdicts import origin
-    from evals.meta.writing import check_folder, write
+    from evals.meta.writing import check_folder, check_unchanged, write
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug):
-        columns = pairs([text if "=" in text else f"{text}={text}" for text in metric or ()], "--metric", "NAME=COLUMN")
+        columns = metric_columns(metric)
         options = Options(
             columns=columns,
             expected=expected,
@@ -52,28 +52,18 @@ def audit(
             seed=seed,
         )
         check_folder(output, "audit")
-        _check_to_label(output, random)
+        lists = FILES if human is not None else ()
+        check_unchanged(output, (*lists, *(("to_label.csv",) if random else ())))
         found = audited(verdicts, human, options)
         made = page(found)
         sources = {
-            "verdicts": origin(verdicts),
+            "verdicts": origin(verdicts, found.judges),
             "labels": human and human.name,
             "expected scores": expected or None,
             "seed": seed,
         }
-        write(output, "audit", figures(found), markdown(made), sources, files(found), FILES)
+        write(output, "audit", figures(found), markdown(made), sources, files(found), lists)
         show(made, output)
-
-
-def _check_to_label(folder: Path, random: int) -> None:
-    """People fill that file in, so what they have filled in is never written over."""
-    from judges.sources import read_rows
-
-    file = folder / "to_label.csv"
-    if random and file.exists():
-        rows = [row.sample or {} for row in read_rows(file)]
-        if any(value not in (None, "") for row in rows for name, value in row.items() if name != "id"):
-            raise MagistrateError(f"{file} holds labels; give `-o` another folder for other ids, or leave out `--random`")
 
 
 def _numbers(text: str | None) -> list[float]:

@@ -50,6 +50,7 @@ def compare(
         check_folder(output, "compare")
         found = compared(first, second, options)
         made = page(found)
-        sources = {"verdicts": f"{origin(first)} and {origin(second)}", "expected scores": expected or None, "seed": seed}
+        judged = " and ".join(origin(path, judges) for path, judges in zip((first, second), found.judges, strict=True))
+        sources = {"verdicts": judged, "expected scores": expected or None, "seed": seed}
         write(output, "compare", asdict(found), markdown(made), sources)
         show(made, output)

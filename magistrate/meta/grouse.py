@@ -112,7 +112,13 @@ def grouse(
             faults=[*found.faults, *made.faults, *strange, *(() if other is None else unmatched(grades, other))],
         )
         fingerprints = ", ".join(dict.fromkeys(verdict.fingerprint for verdict in judged.values()))
-        sources = {"judge": report.judge, "fingerprint": fingerprints, "cases": found.name or "Magistrate's own"}
+        sources = {
+            "judge": report.judge,
+            "fingerprint": fingerprints,
+            "cases": found.name or "Magistrate's own",
+            "limit": limit,
+            "reference": report.reference,
+        }
         files = write(output, "grouse", figures(report), markdown(report), sources, dict(pictures(report)))
         _tell(Console(), report, files[0])
 

@@ -114,7 +114,7 @@ def people(
             overwrite=overwrite,
             debug=debug,
         )
-        check_folder(output, "people")
+        check_folder(output, "people", None if overwrite else data.name)
         check_enough(rated)
         judged, faults = verdicts_on(rows, output, asking)
         options = Options(
@@ -131,6 +131,15 @@ def people(
             found = study(rated, judged, options)
         found = replace(found, faults=[*found.faults, *faults])
         made = page(found)
-        sources = {"data": data.name, **asking.told(judged), "rounds": rounds, "seed": seed}
+        sources = {
+            "data": data.name,
+            "ratings": ", ".join(human or ()) or None,
+            "fields": ", ".join(field or ()) or None,
+            "items": item,
+            "limit": limit,
+            **asking.told(judged),
+            "rounds": rounds,
+            "seed": seed,
+        }
         write(output, "people", asdict(found), markdown(made), sources)
         show(made, output)

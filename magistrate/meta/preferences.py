@@ -95,7 +95,7 @@ def preferences(
             overwrite=overwrite,
             debug=debug,
         )
-        check_folder(output, "preferences")
+        check_folder(output, "preferences", None if overwrite else data.name)
         if no_judge and len(compared.raters) < 2:
             raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
         check_enough(compared)
@@ -103,6 +103,14 @@ def preferences(
         found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
         found = replace(found, faults=[*found.faults, *faults])
         made = page(found)
-        sources = {"data": data.name, **asking.told(judged), "rounds": rounds, "seed": seed}
+        sources = {
+            "data": data.name,
+            "choices": human,
+            "fields": ", ".join(field or ()) or None,
+            "limit": limit,
+            **asking.told(judged),
+            "rounds": rounds,
+            "seed": seed,
+        }
         write(output, "preferences", asdict(found), markdown(made), sources)
         show(made, output)

@@ -9,7 +9,7 @@ import typer
 
 from judges.errors import MagistrateError
 from magistrate.flags import Debug, Encoding, Folder
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import clear_errors, metric_columns
 
 
 def replace(
@@ -49,7 +49,7 @@ def replace(
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug):
-        columns = pairs([text if "=" in text else f"{text}={text}" for text in metric or ()], "--metric", "NAME=COLUMN")
+        columns = metric_columns(metric)
         options = Options(
             columns=columns,
             raters=[name.strip() for name in rater.split(",") if name.strip()] if rater else (),
@@ -65,7 +65,15 @@ def replace(
         check_folder(output, "replace")
         found = replaced(verdicts, human, options)
         made = page(found)
-        sources = {"verdicts": origin(verdicts), "labels": human.name, "expected scores": expected or None}
+        sources = {
+            "verdicts": origin(verdicts, found.judges),
+            "labels": human.name,
+            "expected scores": expected or None,
+            "epsilon": options.epsilon,
+            "the judge's scale": judge_scale,
+            "people's scale": human_scale,
+            "labels as names": nominal or None,
+        }
         write(output, "replace", figures(found), markdown(made), sources)
         show(made, output)
 

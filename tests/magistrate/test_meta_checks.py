@@ -81,9 +81,26 @@ def test_labels_that_people_have_filled_in_are_not_written_over(folder: Path) ->
     file.write_text("\n".join([head, f"{first}4", *others]) + "\n")
     filled = file.read_bytes()
     result = CliRunner().invoke(app, ["meta", *drawn])
-    assert (result.exit_code, "found/to_label.csv holds labels; give `-o` another folder" in result.output) == (1, True)
-    run("audit", "new.jsonl", "--human", "labels.csv", "-o", "found")
+    assert (result.exit_code, "found/to_label.csv has been changed since it was written" in result.output) == (1, True)
+    listed = ["audit", "new.jsonl", "--human", "labels.csv", "-o", "found"]
+    run(*listed)
+    run(*listed)
     assert file.read_bytes() == filled
+    run("audit", "new.jsonl", "--human", "labels.csv", "--random", "3", "-o", "other")
+    lists = {name: (folder / "found" / name).read_bytes() for name in ("to_check.csv", "intervals.jsonl")}
+    corrected = folder / "found" / "to_check.csv"
+    corrected.write_text(corrected.read_text() + "s1,good,4,,,,,mine\n")
+    result = CliRunner().invoke(app, ["meta", *listed])
+    assert (result.exit_code, "found/to_check.csv has been changed since it was written" in result.output) == (1, True)
+    assert corrected.read_bytes() != lists["to_check.csv"]
+
+
+def test_ids_are_drawn_among_those_that_nobody_has_filled_in(folder: Path) -> None:
+    rows = [{"id": f"s{place}", "good": 1 + place % 5 if place < 30 else ""} for place in range(70)]
+    write_labels(folder / "half.csv", rows)
+    run("audit", "new.jsonl", "--human", "half.csv", "--random", "50", "-o", "found")
+    drawn = (folder / "found" / "to_label.csv").read_text().splitlines()[1:]
+    assert sorted(drawn) == sorted(f"s{place}," for place in range(30, ITEMS))
 
 
 def test_a_folder_with_another_studys_report_is_refused(folder: Path) -> None:
@@ -136,4 +153,4 @@ def test_errors_are_sentences(folder: Path, arguments: list[str], told: str) -> 
     assert result.exit_code == 1
     assert told in result.output
     assert "Traceback" not in result.output
-    assert not (folder / "report").exists()
+    assert not any((folder / name).exists() for name in ("comparison", "audit", "replacement"))

@@ -125,6 +125,7 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
         ((*PEOPLE, "--no-judge", "--model", "m"), "`--no-judge` and `--model` contradict each other"),
         ((*PEOPLE, "--no-judge", "--expected"), "`--no-judge` and `--expected` contradict each other"),
         ((*PEOPLE, "--verdicts", "v.jsonl", "-O", "scale=0-5"), "`--verdicts` is in place of judging; leave out `-O`"),
+        ((*PEOPLE, "--verdicts", "v.jsonl", "--scale", "0-5"), "`--verdicts` is in place of judging; leave out `--scale`"),
         ((*PEOPLE, "--verdicts", "v.jsonl"), "v.jsonl cannot be read"),
         ((*PEOPLE, "--judge", "grouse", "--metric", "x"), "--metric has no meaning for judge `grouse`"),
         ((*PEOPLE, "--layer", "2"), "`--layer` is of the model of `--embeddings`"),
@@ -135,7 +136,7 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
 def test_errors_are_sentences(tmp_path: Path, more: tuple[str, ...], words: str) -> None:
     source = write(tmp_path / "rated.jsonl", rated_rows())
     assert_one_sentence(magistrate("meta", "people", source, *more, cwd=tmp_path), words)
-    assert not (tmp_path / "report" / "report.json").exists()
+    assert not (tmp_path / "people" / "report.json").exists()
 
 
 def test_samples_are_not_written_over_a_file(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from evals.meta.checks.audit_found import Audit, Checked, Intervals, MetricAudit, Options
 from evals.meta.checks.worth import expected_errors, squared_errors
-from evals.meta.estimate import LISTED
-from evals.meta.labels import Labels, check_metrics, read_labels
-from evals.meta.verdicts import metrics_of, read_verdicts, score_of
+from evals.meta.labels import LISTED, Labels, check_metrics, each_metric, read_labels, unmatched
+from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
 from evals.statistics.conformal import Conformal, split_conformal
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
@@ -23,6 +22,9 @@ LEAST_LABELS = 10
 
 OFTEN = 4
 """How often each label occurs on average, where labels are taken to be steps of a scale and not any numbers."""
+
+CLOSE = 1e-4
+"""How far a label may be from the scale's, as decimals of either are cut."""
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +42,7 @@ def audit(verdicts: Path, human: Path | None, options: Options | None = None) ->
             are, or no metric could be audited.
     """
     options = options or Options()
-    found = read_verdicts(verdicts)
+    found = read_scored(verdicts, expected=options.expected)
     if human is None:
         if not options.random:
             raise MagistrateError("give people's labels as `--human FILE`, or `--random N` for ids to have labelled first")
@@ -50,35 +52,26 @@ def audit(verdicts: Path, human: Path | None, options: Options | None = None) ->
         return Audit(
             metrics=[],
             refused={},
-            at_random=_drawn(found, {}, list(names), options),
+            at_random=_drawn(found, set(), list(names), options),
             columns=names,
             verdicts=len(found),
+            judges=judges_of(found.values()),
             level=options.level,
         )
     labels = read_labels(human, metrics_of(found), options.columns, options.encoding)
-    unmatched = [name for name in labels.ids if name not in found]
-    if len(unmatched) == len(labels.ids):
-        raise MagistrateError(
-            f"no id of {human.name} ({', '.join(unmatched[:LISTED]) or 'none at all'}) has a verdict in {verdicts.name}; the ids "
-            "must be those of the samples"
-        )
-    made, refused = [], {}
-    for metric in labels.numbers:
-        try:
-            made.append(_audit(metric, found, labels, options))
-        except MagistrateError as error:
-            refused[metric] = str(error)
-    if not made:
-        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
+    strange = unmatched(labels, found, human, verdicts)
+    made, refused = each_metric(labels.numbers, lambda metric: _audit(metric, found, labels, options))
+    labelled = {name for given in labels.numbers.values() for name in given}
     return Audit(
         metrics=made,
         refused=refused,
-        at_random=_drawn(found, labels.ids, list(labels.numbers), options),
+        at_random=_drawn(found, labelled, list(labels.numbers), options),
         columns=labels.columns,
         verdicts=len(found),
+        judges=judges_of(found.values()),
         level=options.level,
-        unmatched=unmatched[:LISTED],
-        unmatched_count=len(unmatched),
+        unmatched=strange[:LISTED],
+        unmatched_count=len(strange),
         faults=labels.faults[:LISTED],
         fault_count=len(labels.faults),
     )
@@ -105,7 +98,7 @@ def _audit(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, options
         raise MagistrateError(
             f"people gave all {len(wanted)} labelled items {wanted[0]:g}; that says nothing of where the judge errs"
         )
-    _check_scale(wanted, options.scale)
+    wanted = _on_scale(wanted, options.scale)
     entropies = np.array([_entropy(verdicts[name], metric) for name in ids]) if options.expected else None
     conformal, why = _conformal(given[labelled], wanted, None if entropies is None else entropies[labelled], options)
     ends = None if conformal is None else conformal.intervals(given, entropies)
@@ -212,13 +205,18 @@ def _listed(entries: Sequence[Checked], mean: float, options: Options) -> tuple[
     return listed, listed[-1].cumulative if listed else None
 
 
-def _check_scale(labels: Floats, scale: Sequence[float]) -> None:
-    strange = labels[~np.isin(labels, scale)] if scale else labels[:0]
+def _on_scale(labels: Floats, scale: Sequence[float]) -> Floats:
+    """The labels as the scale has them: a third is given with some decimals."""
+    if not scale:
+        return labels
+    nearest: Floats = np.array(scale)[np.abs(labels[:, None] - np.array(scale)).argmin(axis=1)]
+    strange = labels[np.abs(labels - nearest) > CLOSE]
     if len(strange):
         raise MagistrateError(
             f"{len(strange)} labels, such as {strange[0]:g}, are not on the scale {', '.join(f'{one:g}' for one in scale)}; "
             "where labels are means of several raters, give no `--scale`"
         )
+    return nearest
 
 
 def _entropy(verdict: Verdict, metric: str) -> float:
@@ -227,7 +225,7 @@ def _entropy(verdict: Verdict, metric: str) -> float:
     return expectation.entropy
 
 
-def _drawn(verdicts: Mapping[str, Verdict], labelled: Mapping[str, None], metrics: Sequence[str], options: Options) -> list[str]:
+def _drawn(verdicts: Mapping[str, Verdict], labelled: Collection[str], metrics: Sequence[str], options: Options) -> list[str]:
     """Ids by lot, of those without a label that the judge scored on any of the metrics."""
     if not options.random:
         return []

@@ -137,6 +137,7 @@ class Audit:
         at_random: Ids drawn by lot among those that are scored and have no label.
         columns: Metric to its column of the human file.
         verdicts: Verdicts read.
+        judges: Whose they are, and how they judged.
         level: As asked for.
         unmatched: Ids of the human file without a verdict, the first ten.
         unmatched_count: How many there are.
@@ -149,6 +150,7 @@ class Audit:
     at_random: Sequence[str]
     columns: Mapping[str, str]
     verdicts: int
+    judges: Sequence[str]
     level: float
     unmatched: Sequence[str] = ()
     unmatched_count: int = 0

@@ -8,9 +8,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 
-from evals.dashboard.words import NONE, count, counted, first_few, line, number, percent
+from evals.dashboard.words import NONE, count, counted, line, number, percent
+from evals.meta import label_words
 from evals.meta.checks.audit_found import Audit, Intervals, MetricAudit
 from evals.meta.page import Block, Figures, Heading, Page, Remarks
+from evals.meta.verdicts import mixed
 from evals.meta.writing import finite_only
 from judges.samples import well_formed
 
@@ -155,15 +157,11 @@ def _scored_listed(one: MetricAudit) -> int:
 
 
 def _remarks(found: Audit) -> Iterator[str]:
+    yield from mixed(found.judges)
     for one in found.metrics:
         yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
     yield from (f"{metric}: not audited: {why}" for metric, why in found.refused.items())
-    if found.unmatched_count:
-        strange = first_few(found.unmatched, found.unmatched_count)
-        yield f"{counted(found.unmatched_count, 'label id')} without a verdict: {strange}"
-    if found.fault_count:
-        faults = first_few(found.faults, found.fault_count, between="; ")
-        yield f"{counted(found.fault_count, 'fault')} in the labels' file: {faults}"
+    yield from label_words.of_file(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
 
 
 def _metric_remarks(one: MetricAudit) -> Iterator[str]:
@@ -178,11 +176,7 @@ def _metric_remarks(one: MetricAudit) -> Iterator[str]:
         yield "the judge made no error on the labelled items, so there is no share to remove and the list is by lot"
     if not one.without:
         yield "every scored item has a label; there is nothing to check"
-    yield from (f"{counted(amount, 'sample')} unscored: {why}" for why, amount in one.unscored.items())
-    if one.unscored_labels:
-        yield f"{counted(one.unscored_labels, 'label')} not used, of samples that the judge gave no number"
-    if one.empty:
-        yield f"{counted(one.empty, 'row')} without a label"
+    yield from label_words.of_metric(one.unscored, one.unscored_labels, one.empty)
 
 
 def _interval_remarks(found: Intervals) -> Iterator[str]:

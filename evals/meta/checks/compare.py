@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.meta.columns import check_columns, header_of
 from evals.meta.items import numbered
-from evals.meta.labels import header_of
-from evals.meta.verdicts import metrics_of, read_verdicts, score_of
-from evals.statistics.paired import LEVEL, adjusted, items_needed, least_seen, paired
+from evals.meta.labels import each_metric
+from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
+from evals.statistics.paired import LEVEL, Paired, adjusted, items_needed, least_seen, paired
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.sources import own_id, read_rows
@@ -21,6 +23,9 @@ from judges.verdict import Verdict
 
 FEW = 10
 """Items below which a reader is warned."""
+
+UNEVEN = 0.7
+"""As many items of equal size as tell as much, as a share of the items, below which the interval is told to be too narrow."""
 
 SAME = 1e-9
 """Scores that differ by less are equal: expected scores are sums of products."""
@@ -63,13 +68,13 @@ class MetricComparison:
         low: Lower end of its interval, with the clustered standard error.
         high: Upper end.
         p: Of the sign-flip test that the two are alike.
-        adjusted: The same, for as many metrics as there are. Source: Holm (1979).
+        adjusted: The same, for as many metrics as are tested. Source: Holm (1979). One on which no sample differs is not.
         higher: Share of samples on which the first is higher.
         equal: On which both are the same.
         lower: On which the second is higher.
         dz: Cohen's: the mean difference in standard deviations of differences of samples. Source: Cohen (1988), page 48.
-        least: The least difference that as many items show four times of five.
-        needed: Items that show the difference found four times of five.
+        least: The least difference that as many items show four times of five, at the level of Holm's first step.
+        needed: Items that show the difference found four times of five, likewise.
         samples: Scored for both.
         items: What they are about.
         unscored: System to reason to count.
@@ -104,6 +109,7 @@ class Comparison:
         names: Of the two systems.
         metrics: Those that could be compared.
         refused: Metric to why it could not be.
+        judges: Whose verdicts on each they are, and how they judged.
         common: Ids with verdicts of both.
         level: As asked for.
         expected: Whether by expected scores.
@@ -114,6 +120,7 @@ class Comparison:
     names: tuple[str, str]
     metrics: Sequence[MetricComparison]
     refused: Mapping[str, str]
+    judges: tuple[Sequence[str], Sequence[str]]
     common: int
     level: float
     expected: bool
@@ -135,7 +142,7 @@ def compare(first: Path, second: Path, options: Options | None = None) -> Compar
     """
     options = options or Options()
     names = _names(first, second, options)
-    one, other = read_verdicts(first), read_verdicts(second)
+    one, other = (read_scored(path, expected=options.expected) for path in (first, second))
     faults: dict[str, Fault] = {}
     for found, rest, name in ((one, other, names[0]), (other, one, names[1])):
         for row_id in found:
@@ -146,24 +153,22 @@ def compare(first: Path, second: Path, options: Options | None = None) -> Compar
         raise MagistrateError(f"{first.name} and {second.name} have no id in common; judge both systems on the same samples")
     items = _items(options, common, faults)
     metrics = _common_metrics(one, other, options.metrics, names)
-    made, refused = [], {}
-    for metric in metrics:
-        try:
-            made.append(_compare(metric, (one, other), names, items, options))
-        except MagistrateError as error:
-            refused[metric] = str(error)
-    if not made:
-        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
-    values = adjusted([metric.p for metric in made])
+    compared, refused = each_metric(metrics, lambda metric: _compare(metric, (one, other), names, items, options))
+    judges = (judges_of(one.values()), judges_of(other.values()))
+    # Where no sample differs there is nothing to test, and the other tests need not make up for it.
+    values = adjusted([math.nan if metric.equal == 1 else metric.p for metric, _ in compared])
+    tests = sum(not math.isnan(p) for p in values)
+    made = [_adjusted(metric, whole, p, tests, options.level) for (metric, whole), p in zip(compared, values, strict=True)]
     return Comparison(
         names=names,
-        metrics=[replace(metric, adjusted=p) for metric, p in zip(made, values, strict=True)],
+        metrics=made,
         refused=refused,
+        judges=judges,
         common=len(common),
         level=options.level,
         expected=options.expected,
         faults=list(faults.values()),
-        notes=_notes(one, other),
+        notes=_notes(judges),
     )
 
 
@@ -173,7 +178,7 @@ def _compare(
     names: tuple[str, str],
     items: Mapping[str, str],
     options: Options,
-) -> MetricComparison:
+) -> tuple[MetricComparison, Paired]:
     unscored: dict[str, Counter[str]] = {name: Counter() for name in names}
     kept: list[tuple[float, float]] = []
     of: list[str] = []
@@ -197,7 +202,13 @@ def _compare(
     known = not alike and found.spread > SAME
     moved = abs(found.mean) > SAME
     notes = _metric_notes(apart, found.items, known=known, moved=moved)
-    return MetricComparison(
+    even = _even(list(Counter(of).values()))
+    if known and even < UNEVEN * found.items:
+        notes.append(
+            f"items have samples in very different numbers, so the interval is as rough as one of {even:.0f} items and somewhat "
+            "too narrow; go by the test"
+        )
+    comparison = MetricComparison(
         metric=metric,
         first=float(first.mean()),
         second=float(second.mean()),
@@ -210,13 +221,32 @@ def _compare(
         equal=float((np.abs(apart) <= SAME).mean()),
         lower=float((apart < -SAME).mean()),
         dz=None if alike else found.mean / spread,
-        least=least_seen(found, level=options.level) if known else None,
-        needed=items_needed(found.spread, abs(found.mean), level=options.level) if known and moved else None,
+        least=None,
+        needed=None,
         samples=found.count,
         items=found.items,
         unscored={name: dict(counts.most_common()) for name, counts in unscored.items()},
         notes=notes,
     )
+    return comparison, found
+
+
+def _adjusted(metric: MetricComparison, found: Paired, p: float, tests: int, level: float) -> MetricComparison:
+    """With the p for so many tests, and what is seen and needed where the first of them is to show a difference."""
+    strict = 1 - (1 - level) / max(tests, 1)
+    known = metric.low is not None
+    moved = abs(found.mean) > SAME
+    return replace(
+        metric,
+        adjusted=1.0 if math.isnan(p) else p,
+        least=least_seen(found, level=strict) if known else None,
+        needed=items_needed(found.spread, abs(found.mean), level=strict) if known and moved else None,
+    )
+
+
+def _even(sizes: Sequence[int]) -> float:
+    """As many items of equal size tell as much as these (Kish, 1965)."""
+    return sum(sizes) ** 2 / sum(size * size for size in sizes)
 
 
 def _metric_notes(apart: NDArray[np.float64], items: int, *, known: bool, moved: bool) -> list[str]:
@@ -232,9 +262,8 @@ def _metric_notes(apart: NDArray[np.float64], items: int, *, known: bool, moved:
     return notes
 
 
-def _notes(one: Mapping[str, Verdict], other: Mapping[str, Verdict]) -> list[str]:
-    judges = [{(verdict.judge, verdict.fingerprint) for verdict in found.values()} for found in (one, other)]
-    if judges[0] == judges[1]:
+def _notes(judges: tuple[Sequence[str], Sequence[str]]) -> list[str]:
+    if set(judges[0]) == set(judges[1]):
         return []
     return [
         "the two were not judged by one judge in one way (their fingerprints differ), so a difference may be the judges' and not "
@@ -276,9 +305,7 @@ def _items(options: Options, ids: Sequence[str], faults: dict[str, Fault]) -> di
         return {row_id: row_id for row_id in ids}
     rows = list(read_rows(options.items, options.encoding))
     header = header_of(options.items, rows)
-    for column in ("id", options.item):
-        if column not in header:
-            raise MagistrateError(f"{options.items}: there is no column `{column}`; there are {', '.join(header) or 'none'}")
+    check_columns(options.items, header, ("id", options.item))
     found: dict[str, str] = {}
     for row in rows:
         sample = row.sample or {}

@@ -65,7 +65,8 @@ def _blocks(found: Comparison) -> Iterator[Block]:
     )
     yield (
         "Difference is the first less the second. Least seen is the least difference that as many items show four times of five; "
-        "items needed is how many would show the difference found as often, were it the true one."
+        "items needed is how many would show the difference found as often, were it the true one. Both are for as many metrics "
+        "as are tested."
     )
     if lines := list(_left_out(found)):
         yield Heading("What to know")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.meta.cells import is_empty, number_in
-from evals.meta.labels import header_of, named
+from evals.meta.columns import check_columns, header_of, named
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.sources import Row, own_id, read_rows
@@ -59,10 +59,10 @@ def read_ratings(
     if strange := [name for name in columns if name not in kinds]:
         raise MagistrateError(f"the verdicts have nothing for `{strange[0]}`; they have {named(list(kinds))}")
     wanted = _wide(kinds, columns, raters) if raters else _long(path, header, kinds, columns)
-    for column in ("id", *(raters or ("rater", *wanted.values()))):
-        if column not in header:
-            hint = "; with a column for each rater, name them: `--rater ANNA,BEN`" if column == "rater" else ""
-            raise MagistrateError(f"{path}: there is no column `{column}`; there are {named(list(header))}{hint}")
+    check_columns(path, header, ["id"])
+    if not raters:
+        check_columns(path, header, ["rater"], "; with a column for each rater, name them: `--rater ANNA,BEN`")
+    check_columns(path, header, raters or wanted.values())
     found = Ratings(wanted, {name: {} for name in wanted})
     for row in rows:
         _take(row, found, kinds, raters)

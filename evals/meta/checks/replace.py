@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from evals.meta.cells import finite
 from evals.meta.checks.rater_files import Label, Ratings, read_ratings
-from evals.meta.verdicts import read_verdicts, score_of
+from evals.meta.labels import each_metric
+from evals.meta.verdicts import judges_of, read_scored, score_of
 from evals.statistics.alternative_annotator import DISCOVERIES, EPSILON, AlternativeAnnotator, alternative_annotator
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
@@ -88,6 +89,7 @@ class Replacement:
         metrics: Those that could be tested.
         refused: Metric to why it could not be.
         verdicts: Verdicts read.
+        judges: Whose they are, and how they judged.
         labelled: Distinct ids in the human file.
         epsilon: As given.
         discoveries: As given.
@@ -97,6 +99,7 @@ class Replacement:
     metrics: Sequence[MetricReplacement]
     refused: Mapping[str, str]
     verdicts: int
+    judges: Sequence[str]
     labelled: int
     epsilon: float
     discoveries: float
@@ -119,7 +122,7 @@ def replace(verdicts: Path, human: Path, options: Options | None = None) -> Repl
         raise MagistrateError("`--judge-scale` and `--human-scale` belong together; give both or none")
     if options.nominal and options.expected:
         raise MagistrateError("expected scores are no names; give `--nominal` or `--expected`, not both")
-    found = read_verdicts(verdicts)
+    found = read_scored(verdicts, expected=options.expected)
     kinds = _kinds(found)
     ratings = read_ratings(human, kinds, options.columns, options.raters, options.encoding)
     for name in ratings.ids:
@@ -127,18 +130,12 @@ def replace(verdicts: Path, human: Path, options: Options | None = None) -> Repl
             add_fault(ratings.faults, f"no verdict in {verdicts.name}", name)
     if not any(name in found for name in ratings.ids):
         raise MagistrateError(f"no id of {human.name} has a verdict in {verdicts.name}; the ids must be those of the samples")
-    made, refused = [], {}
-    for metric in ratings.labels:
-        try:
-            made.append(_replace(metric, kinds[metric] is float, found, ratings, options))
-        except MagistrateError as error:
-            refused[metric] = str(error)
-    if not made:
-        raise MagistrateError("; ".join(f"{metric}: {why}" for metric, why in refused.items()))
+    made, refused = each_metric(ratings.labels, lambda metric: _replace(metric, kinds[metric] is float, found, ratings, options))
     return Replacement(
         metrics=made,
         refused=refused,
         verdicts=len(found),
+        judges=judges_of(found.values()),
         labelled=len(ratings.ids),
         epsilon=options.epsilon,
         discoveries=options.discoveries,
@@ -182,7 +179,10 @@ def _replace(
         found=found,
         alone=int(((~np.isnan(people)).sum(axis=1) == 1).sum()),
         unscored=dict(unscored.most_common()),
-        notes=list(_notes(found, judge, people, graded=graded, moved=graded and options.judge_scale != options.human_scale)),
+        notes=[
+            *_notes(found, judge, people, graded=graded, moved=graded and options.judge_scale != options.human_scale),
+            *(_unreached(people, options.human_scale) if graded else ()),
+        ],
     )
 
 
@@ -216,6 +216,13 @@ def _moved(judge: Floats, people: Floats, options: Options) -> Floats:
             raise MagistrateError(f"`--{who}-scale {low:g},{high:g}`: there are {np.nanmin(values):g} and {np.nanmax(values):g}")
     (low, high), (to_low, to_high) = options.judge_scale, options.human_scale
     return to_low + (judge - low) * (to_high - to_low) / (high - low)
+
+
+def _unreached(people: Floats, scale: tuple[float, float] | None) -> list[str]:
+    least, most = float(np.nanmin(people)), float(np.nanmax(people))
+    if scale is None or (least, most) == scale:
+        return []
+    return [f"people's labels go from {least:g} to {most:g}, on what is said to be a scale from {scale[0]:g} to {scale[1]:g}"]
 
 
 def _notes(found: AlternativeAnnotator, judge: Floats, people: Floats, *, graded: bool, moved: bool) -> list[str]:

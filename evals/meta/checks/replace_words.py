@@ -8,6 +8,7 @@ from dataclasses import asdict
 from evals.dashboard.words import count, counted, first_few, number, percent
 from evals.meta.checks.replace import MetricReplacement, Replacement
 from evals.meta.page import Block, Figures, Heading, Page, Remarks, chance, fault_lines
+from evals.meta.verdicts import mixed
 from evals.statistics.alternative_annotator import LEAST, MANY, WINNING, LeftOut
 
 TOO_READY = "Wilcoxon"
@@ -57,7 +58,9 @@ def _blocks(found: Replacement) -> Iterator[Block]:
     yield (
         "As good is the share of items on which the judge agrees with the other annotators at least as well as the one left out "
         f"does, and that on which this one agrees at least as well as the judge. The judge replaces those whose lead is below "
-        f"epsilon, here {found.epsilon:g}; p is adjusted by Benjamini and Yekutieli, and may be {found.discoveries:g} at most."
+        f"epsilon, here {found.epsilon:g}; p is adjusted by Benjamini and Yekutieli, and may be {found.discoveries:g} at most. "
+        "The test takes samples as independent: where several are about one thing, such as answers in one dialogue, it replaces "
+        "annotators too readily."
     )
     if lines := list(_remarks(found)):
         yield Heading("What to know")
@@ -91,6 +94,7 @@ def _row(row: LeftOut, one: MetricReplacement) -> tuple[str, ...]:
 
 
 def _remarks(found: Replacement) -> Iterator[str]:
+    yield from mixed(found.judges)
     for one in found.metrics:
         yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
     yield from (f"{metric}: not tested: {why}" for metric, why in found.refused.items())

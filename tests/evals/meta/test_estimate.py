@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from evals.meta.estimate import Options, estimate
-from evals.statistics.corrected import prediction_powered
+from evals.meta.estimate import FRACTIONS, MetricEstimate, Options, estimate
+from evals.statistics.corrected import Corrected, prediction_powered
 from evals.statistics.corrected_rates import rogan_gladen, stratified
 from judges.errors import MagistrateError
 from judges.expected import Expectation
@@ -68,6 +69,11 @@ class Made:
         )
 
 
+def mean_of(found: MetricEstimate) -> Corrected:
+    assert found.mean is not None
+    return found.mean
+
+
 @pytest.fixture
 def made(tmp_path: Path) -> Made:
     return Made(tmp_path)
@@ -96,7 +102,7 @@ def test_a_column_of_another_name_is_named(made: Made) -> None:
     with pytest.raises(MagistrateError, match=r"no column of labels.csv \(`human_grammar`\) .*`--metric NAME=COLUMN`"):
         estimate(verdicts, labels)
     (found,) = estimate(verdicts, labels, Options(columns={"grammar": "human_grammar"})).metrics
-    assert (found.metric, found.column, found.mean.labels) == ("grammar", "human_grammar", LABELLED)
+    assert (found.metric, found.column, mean_of(found).labels) == ("grammar", "human_grammar", LABELLED)
 
 
 def test_several_raters_count_as_one_label_which_is_their_mean(made: Made) -> None:
@@ -104,8 +110,8 @@ def test_several_raters_count_as_one_label_which_is_their_mean(made: Made) -> No
     grammar, true = estimate(*made.files()).metrics
     labels = made.grammar[:LABELLED].astype(float)
     labels[:2] = (labels[:2] + np.array([1, 2])) / 2
-    assert grammar.mean.human == pytest.approx(labels.mean())
-    assert (grammar.mean.labels, grammar.several) == (LABELLED, 2)
+    assert mean_of(grammar).human == pytest.approx(labels.mean())
+    assert (mean_of(grammar).labels, grammar.several) == (LABELLED, 2)
     assert (true.several, true.empty) == (0, 2)
 
 
@@ -117,7 +123,7 @@ def test_nothing_that_is_left_out_is_lost(made: Made) -> None:
     made.rows += [{"id": "s70", "grammar": "good", "true": "nan"}, {"id": "", "grammar": 3, "true": 1}]
     found = estimate(*made.files())
     grammar, true = found.metrics
-    assert (grammar.mean.labels, grammar.mean.others) == (LABELLED - 1, ALL - LABELLED - 2)
+    assert (mean_of(grammar).labels, mean_of(grammar).others) == (LABELLED - 1, ALL - LABELLED - 2)
     assert grammar.unscored == {"context overflow": 2, "the verdict has no number for it": 1}
     assert (grammar.unscored_labels, true.unscored) == (1, {"context overflow": 2})
     assert (found.unmatched_count, list(found.unmatched)) == (12, [f"x{place}" for place in range(10)])
@@ -141,7 +147,7 @@ def test_expected_scores_are_used_where_asked_for(made: Made) -> None:
     ]
     (found,) = estimate(*made.files(), Options(expected=True)).metrics
     assert found.unscored == {"the verdict has no expected score": 1}
-    assert found.mean.judge == pytest.approx(np.delete(made.judged, 50).mean() + 0.25)
+    assert mean_of(found).judge == pytest.approx(np.delete(made.judged, 50).mean() + 0.25)
 
 
 def test_what_a_reader_should_know_is_said(made: Made) -> None:
@@ -152,10 +158,10 @@ def test_what_a_reader_should_know_is_said(made: Made) -> None:
 
 
 def test_a_metric_that_is_refused_leaves_the_others(made: Made) -> None:
-    made.rows = [{**row, "true": 1} for row in made.rows]
+    made.rows = [{**row, "grammar": 3} for row in made.rows]
     found = estimate(*made.files())
-    assert [one.metric for one in found.metrics] == ["grammar"]
-    assert "people gave all 40 labelled items 1" in found.refused["true"]
+    assert [one.metric for one in found.metrics] == ["true"]
+    assert "people gave all 40 labelled items 3" in found.refused["grammar"]
     made.rows = made.rows[:9]
     with pytest.raises(MagistrateError, match="grammar: there are 9 labels of scored items; at least 10"):
         estimate(*made.files())
@@ -168,11 +174,23 @@ def test_files_that_do_not_belong_together_are_told(made: Made) -> None:
     with pytest.raises(MagistrateError, match="no column `style`"):
         estimate(verdicts, labels, Options(columns={"grammar": "style"}))
     strangers = write_labels(made.folder / "strangers.csv", [{"id": "a", "grammar": 1}])
-    with pytest.raises(MagistrateError, match=r"no id of strangers.csv \(a\) has a verdict"):
+    with pytest.raises(MagistrateError, match=r"no id of strangers.csv \(`a`\) has a verdict"):
         estimate(verdicts, strangers)
+    spaced = write_labels(made.folder / "spaced.csv", [{"id": " s1 ", "grammar": 1}])
+    with pytest.raises(MagistrateError, match="must be those of the samples; they differ by the spaces around them"):
+        estimate(verdicts, spaced)
     nameless = write_labels(made.folder / "nameless.csv", [{"grammar": 1}])
     with pytest.raises(MagistrateError, match="no column `id`"):
         estimate(verdicts, nameless)
+    with pytest.raises(MagistrateError, match=r"no verdict of verdicts.jsonl has expected scores; judge with `--expected`"):
+        estimate(verdicts, labels, Options(expected=True))
+    lost = write_verdicts(made.folder / "lost.jsonl", [unscored("s1", "context overflow")])
+    with pytest.raises(MagistrateError, match=r"no verdict of lost.jsonl has scores \(1: context overflow\)"):
+        estimate(lost, labels)
+    torn = made.folder / "torn.jsonl"
+    torn.write_bytes(verdicts.read_bytes()[:-20])
+    with pytest.raises(MagistrateError, match=r"is no verdict of Magistrate: .*; the run that wrote it was stopped there"):
+        estimate(torn, labels)
     twice = write_verdicts(made.folder / "twice.jsonl", [made.verdicts[0], made.verdicts[0]])
     with pytest.raises(MagistrateError, match="line 2: id `s0` has two verdicts"):
         estimate(twice, labels)
@@ -225,15 +243,54 @@ def test_an_id_that_is_none_is_not_taken_for_the_rows_number(tmp_path: Path) -> 
     verdicts = write_verdicts(tmp_path / "verdicts.jsonl", [scored(str(place), q=place % 5) for place in range(1, 41)])
     labels = tmp_path / "labels.jsonl"
     labels.write_text("".join(json.dumps({"id": 100 + place + 0.5, "q": place % 5}) + "\n" for place in range(1, 21)))
-    with pytest.raises(MagistrateError, match=r"no id of labels.jsonl \(101.5, 102.5"):
+    with pytest.raises(MagistrateError, match=r"no id of labels.jsonl \(`101.5`, `102.5`"):
         estimate(verdicts, labels)
     rows = [{"id": place, "q": place % 5} for place in range(1, 21)]
     strange = [{"id": [21], "q": 1}, {"id": True, "q": 1}, {"id": None, "q": 1}, {"id": "", "q": 1}]
     labels.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *strange]))
     found = estimate(verdicts, labels)
-    assert found.metrics[0].mean.labels == 20
+    assert mean_of(found.metrics[0]).labels == 20
     assert found.fault_count == 4
     assert "there is no id" in found.faults[0]
+
+
+def test_where_people_pass_all_there_is_a_rate_and_no_mean(made: Made) -> None:
+    made.rows = [{**row, "true": 1} for row in made.rows]
+    found = estimate(*made.files()).metrics[1]
+    assert found.mean is None
+    assert found.rate == stratified(np.ones(LABELLED), made.judged_true[:LABELLED], made.judged_true[LABELLED:])
+    assert "no mean: people gave all 40 labelled items 1; nothing can be learned from that" in found.notes
+    told = CliRunner().invoke(COMMAND, [*map(str, made.files()[:1]), "--human", str(made.files()[1]), "--metric", "true"])
+    assert told.exit_code == 0, told.output
+    assert "judge alone" in told.output
+    assert "narrower by" not in told.output
+    made.rows = [{**row, "grammar": 3} for row in made.rows]
+    assert "grammar" in estimate(*made.files()).refused
+
+
+def test_passes_that_are_fractions_are_told_of(made: Made) -> None:
+    made.rows.append({"id": "s0", "grammar": 1, "true": 1 - made.true[0]})
+    found = estimate(*made.files()).metrics[1]
+    assert (found.rate, found.rogan_gladen, FRACTIONS in found.notes) == (None, None, True)
+    assert estimate(*made.files(), Options(pass_at=0.5)).metrics[1].rate is not None
+
+
+def test_verdicts_of_several_judges_are_told_of(made: Made) -> None:
+    made.verdicts[:100] = [replace(one, judge="other") for one in made.verdicts[:100]]
+    verdicts, labels = made.files()
+    assert estimate(verdicts, labels).judges == ["judge other, fingerprint f", "judge rubric, fingerprint f"]
+    told = CliRunner().invoke(COMMAND, [str(verdicts), "--human", str(labels)])
+    assert "the verdicts are of 2 judges or ways of judging: judge other, fingerprint f; judge rubric" in " ".join(
+        told.output.split()
+    )
+
+
+def test_metrics_may_be_called_anything(made: Made) -> None:
+    made.verdicts = [scored(f"s{place}", **{"tone [/5]": int(one)}) for place, one in enumerate(made.judged)]
+    verdicts, labels = made.files()
+    told = CliRunner().invoke(COMMAND, [str(verdicts), "--human", str(labels), "--metric", "tone [/5]=grammar"])
+    assert told.exit_code == 0, told.output
+    assert "tone [/5]" in told.output
 
 
 def test_a_number_that_no_float_holds_is_no_label(made: Made) -> None:
@@ -242,5 +299,5 @@ def test_a_number_that_no_float_holds_is_no_label(made: Made) -> None:
     rows = [*made.rows, {"id": "s50", "grammar": 10**400, "true": 1}]
     labels.write_text("".join(json.dumps(row, default=int) + "\n" for row in rows))
     found = estimate(verdicts, labels)
-    assert found.metrics[0].mean.labels == LABELLED
+    assert mean_of(found.metrics[0]).labels == LABELLED
     assert "which is no number" in found.faults[0]

@@ -196,7 +196,7 @@ def test_unscored_verdicts_come_first_as_a_group_of_their_own(made: Made) -> Non
     (metric,) = found.metrics
     assert (metric.unscored, metric.unscored_labels) == ({"context overflow": 4}, 1)
     text = markdown(page(found))
-    assert "4 samples unscored: context overflow" in text
+    assert "4 samples left out: context overflow" in text
     assert "1 label not used, of samples that the judge gave no number" in text
 
 
@@ -224,6 +224,8 @@ def test_a_scale_is_kept_to(made: Made) -> None:
     (found,) = audit(*made.files(), Options(scale=[0, 1, 2, 3, 4, 5, 6])).metrics
     assert found.intervals is not None
     assert found.intervals.whole == 7
+    close = audit(*made.files(), Options(scale=[one + 3e-5 for one in (0, 1, 2, 3, 4, 5, 6)])).metrics[0]
+    assert close.labels == found.labels, "a third is given with some decimals"
     with pytest.raises(MagistrateError, match=r"labels, such as \d, are not on the scale 1, 3, 5"):
         audit(*made.files(), Options(scale=[1, 3, 5]))
 

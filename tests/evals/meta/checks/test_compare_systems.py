@@ -64,6 +64,15 @@ def mid_p(reference: Any) -> float:
     return float((excess > 1e-9).mean() + (np.abs(excess) <= 1e-9).mean() / 2)
 
 
+def test_items_of_very_different_sizes_are_told_of(made: Made) -> None:
+    rows = [{"id": f"s{place}", "document": f"d{place}" if place < 12 else f"d{place % 2}"} for place in range(ITEMS)]
+    items = write_labels(made.folder / "uneven.csv", rows)
+    notes = compare(*made.files(), Options(items=items, item="document")).metrics[0].notes
+    assert "as rough as one of 3 items" in "".join(notes), "two of 25 and ten of 1: 60^2 / (2 * 25^2 + 10) is 2.9"
+    even = compare(*made.files(), Options(items=made.items(), item="dialogue")).metrics[0].notes
+    assert "rough" not in "".join(even)
+
+
 def test_samples_of_their_own_are_compared_as_scipy_does(made: Made) -> None:
     found = compare(*made.files())
     assert (found.names, found.common, found.refused, found.notes) == (("a", "b"), ITEMS, {}, [])
@@ -83,20 +92,21 @@ def test_samples_of_their_own_are_compared_as_scipy_does(made: Made) -> None:
             rng=np.random.default_rng(0),
         )
         assert one.p == pytest.approx(mid_p(reference), abs=0.01)
-    assert [one.adjusted for one in found.metrics] == pytest.approx(
-        multipletests([one.p for one in found.metrics], method="holm")[1]
+    tested = multipletests([good.p, true.p], method="holm")[1]
+    assert [one.adjusted for one in found.metrics] == pytest.approx([tested[0], 1, tested[1]]), (
+        "of `same` there is nothing to test"
     )
 
 
 def test_power_is_that_of_statsmodels(made: Made) -> None:
-    """Normal quantiles in place of Student's, so a little fewer items: of 60, less than 3%."""
+    """Normal quantiles in place of Student's, so a little fewer items: of 60, less than 3%. Two metrics are tested."""
     true = compare(*made.files()).metrics[2]
     assert true.dz is not None
     assert true.needed == pytest.approx(
-        TTestPower().solve_power(effect_size=abs(true.dz), alpha=0.05, power=0.8), rel=0.03, abs=3
+        TTestPower().solve_power(effect_size=abs(true.dz), alpha=0.025, power=0.8), rel=0.03, abs=3
     )
     spread = true.difference / true.dz
-    assert true.least == pytest.approx(spread * TTestPower().solve_power(nobs=ITEMS, alpha=0.05, power=0.8), rel=0.03)
+    assert true.least == pytest.approx(spread * TTestPower().solve_power(nobs=ITEMS, alpha=0.025, power=0.8), rel=0.03)
 
 
 def test_samples_of_one_item_go_together_as_statsmodels_has_it(made: Made) -> None:
@@ -167,7 +177,7 @@ def test_samples_without_an_item_are_left_out_and_told(made: Made) -> None:
     items.write_text("id,dialogue\ns0,a\ns0,b\n")
     with pytest.raises(MagistrateError, match="`s0` is of item `b` here and of `a` before"):
         compare(*made.files(), Options(items=items, item="dialogue"))
-    with pytest.raises(MagistrateError, match="no column `document`; there are id, dialogue"):
+    with pytest.raises(MagistrateError, match="no column `document`; there are `id`, `dialogue`"):
         compare(*made.files(), Options(items=items, item="document"))
     with pytest.raises(MagistrateError, match="belong together"):
         compare(*made.files(), Options(items=items))

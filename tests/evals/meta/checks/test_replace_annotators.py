@@ -129,6 +129,8 @@ def test_scales_are_moved_where_they_are_told(made: Made) -> None:
         replace(*made.write(), Options(judge_scale=(100, 0), human_scale=(1, 5)))
     with pytest.raises(MagistrateError, match="belong together"):
         replace(*made.write(), Options(judge_scale=(0, 50)))
+    (wide,) = replace(*made.write(), Options(judge_scale=(0, 100), human_scale=(0, 5))).metrics
+    assert "people's labels go from 1 to 5, on what is said to be a scale from 0 to 5" in wide.notes
     made.verdicts[0] = scored("s0", good=30)
     (between,) = replace(*made.write(), Options(judge_scale=(0, 100), human_scale=(1, 5))).metrics
     assert "lie between their labels" in between.notes[0]
