@@ -77,6 +77,8 @@ def test_a_judge_is_set_beside_people_and_the_same_command_goes_on(tmp_path: Pat
     changed = [{**row, "reply": "No."} if place < 2 else row for place, row in enumerate(rated_rows())]
     strange = write(tmp_path / "changed.jsonl", changed)
     told = magistrate("meta", "people", strange, *PEOPLE, "--verdicts", tmp_path / "v.jsonl", "-o", other)
+    assert_one_sentence(told, "other holds a report on rated.jsonl; give `-o` another folder, or `--overwrite`")
+    told = magistrate("meta", "people", strange, *PEOPLE, "--verdicts", tmp_path / "v.jsonl", "-o", other, "--overwrite")
     assert told.returncode == 0, told.stderr
     assert "2 rows: verdict on another text of the same id, or with options" in " ".join(told.stdout.split())
 
@@ -110,7 +112,9 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
     assert found.pop("made")["model"] == "magistrate-tiny"
     assert other.pop("made")["verdicts"] == "verdicts.jsonl"
     assert other["judged"].pop("judge") == "pairwise"
-    assert other == found
+    (strange,) = other["faults"]
+    assert strange["count"] == 12, "other options than the usual ones cannot be told from other texts"
+    assert other == found | {"faults": [strange]}
     alone = magistrate("meta", "preferences", source, "--no-judge", *QUICK, "-o", tmp_path / "p")
     assert alone.returncode == 0, alone.stderr
     assert figures(tmp_path / "p")["judged"] is None
