@@ -24,7 +24,7 @@ def header_of(path: Path, rows: Sequence[Row]) -> dict[str, None]:
         if problem is None:
             raise MagistrateError(f"{path} has no rows")
         raise MagistrateError(f"no row of {path.name} can be read: {problem}{ENCODED if 'UTF-8' in problem else ''}")
-    if any(well_formed(str(name)) != name for name in header):
+    if any(well_formed(str(name)) != str(name) for name in header):
         raise MagistrateError(f"the columns of {path.name} are not in UTF-8{ENCODED}")
     return header
 
