@@ -32,6 +32,8 @@ def estimate(
     ] = None,
     pass_at: Annotated[float | None, typer.Option(help="Also the pass rate: the least score that is a pass.")] = None,
     expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
+    items: Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")] = None,
+    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None,
     level: Level = 0.95,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A .json file for the figures.")] = None,
     encoding: Encoding = None,
@@ -48,7 +50,16 @@ def estimate(
         columns = metric_columns(metric)
         if output is not None and any(output.exists() and output.samefile(one) for one in (verdicts, human) if one.exists()):
             raise MagistrateError(f"{output} holds what is read; give `-o` another file")
-        options = Options(columns=columns, pass_at=pass_at, expected=expected, encoding=encoding, level=level, seed=seed)
+        options = Options(
+            columns=columns,
+            pass_at=pass_at,
+            expected=expected,
+            items=items,
+            item=item,
+            encoding=encoding,
+            level=level,
+            seed=seed,
+        )
         found = estimated(verdicts, human, options)
         if output is not None:
             sources = {
@@ -56,6 +67,8 @@ def estimate(
                 "labels": human.name,
                 "pass_at": pass_at,
                 "expected": expected,
+                "items": items and items.name,
+                "item": item,
                 "level": level,
                 "seed": seed,
             }
@@ -90,7 +103,7 @@ def _tell(console: Console, found: Estimates, level: float) -> None:
         print_whole(console, table)
     console.print(
         f"Intervals hold the mean over samples like these {level:.4g} of the time, where the labelled ones are a random part of "
-        "all and no two samples are about one thing, such as two answers in a dialogue.",
+        "all. Where several samples are about one thing, such as answers in one dialogue, say so by `--items` and `--item`.",
         highlight=False,
     )
     for line in _remarks(found):
@@ -132,16 +145,20 @@ def _remarks(found: Estimates) -> list[str]:
     """What was not used and what a reader should know, a line each."""
     from evals.dashboard.words import counted, line
     from evals.meta import label_words
+    from evals.meta.page import fault_lines
     from evals.meta.verdicts import mixed
 
     told = mixed(found.judges)
     for one in found.metrics:
         said = list(one.notes)
+        if one.items is not None:
+            said.append(f"the labelled samples are about {counted(one.items, 'thing')}")
         if one.several:
             said.append(f"{counted(one.several, 'label')} the mean of several raters'")
         said += label_words.of_metric(one.unscored, one.unscored_labels, one.empty)
         told += [f"{one.metric}: {text}" for text in said]
     told += [f"{metric}: not estimated: {why}" for metric, why in found.refused.items()]
+    told += fault_lines(found.left_out)
     told += label_words.of_file(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
     return [line(text) for text in told]
 

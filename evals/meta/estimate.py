@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.meta.items import items_of
 from evals.meta.labels import LISTED, Labels, each_metric, read_labels, unmatched
 from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
 from evals.statistics.corrected import LEVEL, Corrected, prediction_powered
 from evals.statistics.corrected_rates import CorrectedRate, rogan_gladen, stratified
+from evals.tasks import Fault
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
 
@@ -28,6 +30,8 @@ FRACTIONS = (
     "from where on they are passes"
 )
 
+DEPENDENT = "no pass rate: its interval takes samples as independent; of scores of 0 and 1 the mean is one"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -37,7 +41,9 @@ class Options:
         columns: Metric to its column of the human file; where empty, each metric with a column of its name.
         pass_at: The least score that is a pass, of people's labels and of the judge's scores; ``None`` for 0/1 metrics only.
         expected: Whether to go by the judge's expected scores in place of those it wrote.
-        encoding: Of a human file of CSV.
+        items: A file that says what each sample is about, where several are about one thing.
+        item: Its column.
+        encoding: Of files of CSV.
         level: How often an interval is to hold the true value.
         seed: Of draws.
     """
@@ -45,6 +51,8 @@ class Options:
     columns: Mapping[str, str] = field(default_factory=dict)
     pass_at: float | None = None
     expected: bool = False
+    items: Path | None = None
+    item: str | None = None
     encoding: str | None = None
     level: float = LEVEL
     seed: int = 0
@@ -57,6 +65,7 @@ class MetricEstimate:
     Attributes:
         metric: Its name.
         column: The human file's.
+        items: What the labelled samples are about: as many things; ``None`` where each is its own.
         mean: The corrected mean; ``None`` where people, or the judge, gave all labelled items the same, and there is a rate.
         rate: The corrected pass rate; ``None`` where the metric is not 0/1 or it is refused.
         rogan_gladen: The one by sensitivity and specificity; likewise.
@@ -69,6 +78,7 @@ class MetricEstimate:
 
     metric: str
     column: str
+    items: int | None
     mean: Corrected | None
     rate: CorrectedRate | None
     rogan_gladen: CorrectedRate | None
@@ -89,6 +99,7 @@ class Estimates:
         verdicts: Verdicts read.
         labelled: Distinct ids in the human file.
         judges: Whose verdicts they are, and how they judged.
+        left_out: Samples that are in no figure, as it is not known what they are about.
         unmatched: Ids of the human file without a verdict, the first ten.
         unmatched_count: How many there are.
         faults: Rows of the human file that could not be used, the first ten.
@@ -100,6 +111,7 @@ class Estimates:
     verdicts: int
     labelled: int
     judges: Sequence[str]
+    left_out: Sequence[Fault]
     unmatched: Sequence[str]
     unmatched_count: int
     faults: Sequence[str]
@@ -123,13 +135,17 @@ def estimate(verdicts: Path, human: Path, options: Options | None = None) -> Est
     found = read_scored(verdicts, expected=options.expected)
     labels = read_labels(human, metrics_of(found), options.columns, options.encoding)
     strange = unmatched(labels, found, human, verdicts)
-    estimates, refused = each_metric(labels.numbers, lambda metric: _estimate(metric, found, labels, options))
+    faults: dict[str, Fault] = {}
+    items = items_of(list(found), options.items, options.item, faults, options.encoding)
+    there = {name: verdict for name, verdict in found.items() if name in items}
+    estimates, refused = each_metric(labels.numbers, lambda metric: _estimate(metric, there, labels, items, options))
     return Estimates(
         metrics=estimates,
         refused=refused,
         verdicts=len(found),
         labelled=len(labels.ids),
         judges=judges_of(found.values()),
+        left_out=list(faults.values()),
         unmatched=strange[:LISTED],
         unmatched_count=len(strange),
         faults=labels.faults[:LISTED],
@@ -137,9 +153,12 @@ def estimate(verdicts: Path, human: Path, options: Options | None = None) -> Est
     )
 
 
-def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, options: Options) -> MetricEstimate:
+def _estimate(
+    metric: str, verdicts: Mapping[str, Verdict], labels: Labels, items: Mapping[str, str], options: Options
+) -> MetricEstimate:
     numbers = labels.numbers[metric]
     human, judged, others = [], [], []
+    subjects: tuple[list[str], list[str]] = [], []
     unscored: Counter[str] = Counter()
     unscored_labels = 0
     for name, verdict in verdicts.items():
@@ -150,12 +169,15 @@ def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, opti
         elif name in numbers:
             human.append(float(np.mean(numbers[name])))
             judged.append(score)
+            subjects[0].append(items[name])
         else:
             others.append(score)
-    rate, by_classes, notes = _rates(human, judged, others, options)
+            subjects[1].append(items[name])
+    several = options.items is not None
+    rate, by_classes, notes = (None, None, [DEPENDENT]) if several else _rates(human, judged, others, options)
     mean = None
     try:
-        mean = prediction_powered(human, judged, others, level=options.level)
+        mean = prediction_powered(human, judged, others, level=options.level, subjects=subjects if several else None)
         notes = [*_notes(mean, human), *notes]
     except MagistrateError as error:
         if rate is None and by_classes is None:
@@ -164,6 +186,7 @@ def _estimate(metric: str, verdicts: Mapping[str, Verdict], labels: Labels, opti
     return MetricEstimate(
         metric=metric,
         column=labels.columns[metric],
+        items=len(set(subjects[0])) if several else None,
         mean=mean,
         rate=rate,
         rogan_gladen=by_classes,

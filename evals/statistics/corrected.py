@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from evals.statistics.paired import paired
 from judges.errors import MagistrateError
 
 LEVEL = 0.95
@@ -66,7 +67,13 @@ class Corrected:
 
 
 def prediction_powered(
-    human: ArrayLike, judged: ArrayLike, others: ArrayLike, *, level: float = LEVEL, weight: float | None = None
+    human: ArrayLike,
+    judged: ArrayLike,
+    others: ArrayLike,
+    *,
+    level: float = LEVEL,
+    weight: float | None = None,
+    subjects: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Corrected:
     """The prediction-powered mean with power tuning.
 
@@ -84,10 +91,13 @@ def prediction_powered(
         others: ``(N,)`` the judge's scores of the items without labels.
         level: How often the interval is to hold the true mean.
         weight: Lambda, where it is not to be fitted; from elsewhere than these labels.
+        subjects: ``(n,)`` and ``(N,)``: what each item is about, where several are about one thing and are no news of others. The
+            errors are then those of whole subjects (Liang and Zeger, 1986), by Student's t with as many degrees of freedom as
+            there are labelled subjects, less two.
 
     Raises:
-        MagistrateError: There are fewer than ten labels or two others, the arrays do not belong together or hold
-            what is no finite number, or people or the judge gave all labelled items the same.
+        MagistrateError: There are fewer than ten labels, or labelled subjects, or two others, the arrays do not belong together
+            or hold what is no finite number, or people or the judge gave all labelled items the same.
     """
     labels, scores, more = checked(human, judged, others, level)
     for values, who in ((labels, "people"), (scores, "the judge")):
@@ -106,6 +116,14 @@ def prediction_powered(
         variance = float(residual @ residual) / (n - 2) * (1 / n + shift**2 / float(apart @ apart))
         variance += slope**2 * float(everything.var(ddof=1)) / (n + size)
         freedom = n - 2
+        if subjects is not None:
+            known, whole = _subjects(subjects, n, size)
+            told = np.concatenate([residual * (1 / n + shift * apart / float(apart @ apart)), np.zeros(size)])
+            told += slope * (everything - everything.mean()) / (n + size)
+            variance = float((np.bincount(whole, told) ** 2).sum()) * known / (known - 2)
+            freedom = known - 2
+            by_subject = paired(labels, whole[:n], level=level)
+            human_error, human_half = by_subject.spread / math.sqrt(known), by_subject.high - mean
     else:
         variance = float((labels - weight * scores).var(ddof=1)) / n + weight**2 * float(more.var(ddof=1)) / size
         freedom = n - 1
@@ -127,6 +145,18 @@ def prediction_powered(
         labels=n,
         others=size,
     )
+
+
+def _subjects(subjects: tuple[ArrayLike, ArrayLike], labels: int, others: int) -> tuple[int, NDArray[np.int64]]:
+    """How many the labelled items are about, and the number of each item's."""
+    both = [np.asarray(one) for one in subjects]
+    if [len(one) for one in both] != [labels, others]:
+        raise MagistrateError(f"each item is about one thing; there are {[len(one) for one in both]} of {labels} and {others}")
+    number = np.unique(np.concatenate(both), return_inverse=True)[1].astype(np.int64)
+    known = len(np.unique(number[:labels]))
+    if known < LEAST_LABELS:
+        raise MagistrateError(f"the labelled samples are about {known} things; at least {LEAST_LABELS} are needed")
+    return known, number
 
 
 def checked(human: ArrayLike, judged: ArrayLike, others: ArrayLike, level: float) -> tuple[Floats, Floats, Floats]:

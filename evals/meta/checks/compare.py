@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.columns import check_columns, header_of
-from evals.meta.items import numbered
+from evals.meta.items import items_of, numbered
 from evals.meta.labels import each_metric
 from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
 from evals.statistics.paired import LEVEL, Paired, adjusted, items_needed, least_seen, paired
 from evals.tasks.instances import Fault, add_fault
 from judges.errors import MagistrateError
-from judges.sources import own_id, read_rows
 from judges.verdict import Verdict
 
 FEW = 10
@@ -151,7 +149,7 @@ def compare(first: Path, second: Path, options: Options | None = None) -> Compar
     common = [row_id for row_id in one if row_id in other]
     if not common:
         raise MagistrateError(f"{first.name} and {second.name} have no id in common; judge both systems on the same samples")
-    items = _items(options, common, faults)
+    items = items_of(common, options.items, options.item, faults, options.encoding)
     metrics = _common_metrics(one, other, options.metrics, names)
     compared, refused = each_metric(metrics, lambda metric: _compare(metric, (one, other), names, items, options))
     judges = (judges_of(one.values()), judges_of(other.values()))
@@ -295,29 +293,3 @@ def _common_metrics(
             f"{', '.join(have[1]) or 'none'}"
         )
     return common
-
-
-def _items(options: Options, ids: Sequence[str], faults: dict[str, Fault]) -> dict[str, str]:
-    """Id to item, of the ids that have one."""
-    if (options.items is None) != (options.item is None):
-        raise MagistrateError("`--items FILE` and `--item COLUMN` belong together; give both or none")
-    if options.items is None or options.item is None:
-        return {row_id: row_id for row_id in ids}
-    rows = list(read_rows(options.items, options.encoding))
-    header = header_of(options.items, rows)
-    check_columns(options.items, header, ("id", options.item))
-    found: dict[str, str] = {}
-    for row in rows:
-        sample = row.sample or {}
-        item = sample.get(options.item)
-        if own_id(sample) is None:
-            add_fault(faults, f"without an id in {options.items.name}", row.place)
-        elif item is not None and str(item).strip() and found.setdefault(row.id, str(item)) != str(item):
-            raise MagistrateError(f"{row.place}: `{row.id}` is of item `{item}` here and of `{found[row.id]}` before")
-    for row_id in ids:
-        if row_id not in found:
-            add_fault(faults, f"left out: {options.items.name} names no item", row_id)
-    named = {row_id: found[row_id] for row_id in ids if row_id in found}
-    if not named:
-        raise MagistrateError(f"no id of {options.items.name} is among those judged; do the ids agree?")
-    return named

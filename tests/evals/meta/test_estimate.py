@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from evals.meta.estimate import FRACTIONS, MetricEstimate, Options, estimate
+from evals.meta.estimate import DEPENDENT, FRACTIONS, MetricEstimate, Options, estimate
 from evals.statistics.corrected import Corrected, prediction_powered
 from evals.statistics.corrected_rates import rogan_gladen, stratified
 from judges.errors import MagistrateError
@@ -291,6 +291,26 @@ def test_metrics_may_be_called_anything(made: Made) -> None:
     told = CliRunner().invoke(COMMAND, [str(verdicts), "--human", str(labels), "--metric", "tone [/5]=grammar"])
     assert told.exit_code == 0, told.output
     assert "tone [/5]" in told.output
+
+
+def test_samples_of_one_item_go_together(made: Made) -> None:
+    verdicts, labels = made.files()
+    rows = [{"id": f"s{place}", "document": f"d{place % 25}"} for place in range(ALL - 5)]
+    items = write_labels(made.folder / "items.csv", rows)
+    found = estimate(verdicts, labels, Options(items=items, item="document"))
+    grammar, true = found.metrics
+    subjects = [row["document"] for row in rows]
+    parts = made.grammar[:LABELLED], made.judged[:LABELLED], made.judged[LABELLED : ALL - 5]
+    assert grammar.mean == prediction_powered(*parts, subjects=(subjects[:LABELLED], subjects[LABELLED:]))
+    assert (grammar.items, true.rate, DEPENDENT in true.notes) == (25, None, True)
+    assert [(one.what, one.count) for one in found.left_out] == [("left out: items.csv names no item", 5)]
+    asked = [str(verdicts), "--human", str(labels), "--items", str(items), "--item", "document"]
+    told = CliRunner().invoke(COMMAND, asked)
+    assert told.exit_code == 0, told.output
+    for said in ("the labelled samples are about 25 things", "5 rows: left out: items.csv names no item", "no pass rate"):
+        assert said in " ".join(told.output.split())
+    with pytest.raises(MagistrateError, match="belong together"):
+        estimate(verdicts, labels, Options(items=items))
 
 
 def test_a_number_that_no_float_holds_is_no_label(made: Made) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -201,6 +202,75 @@ def test_intervals_cover_in_two_thousand_studies(make: Making, correlation: floa
         most = 1.0 if labels == 50 and correlation == 0.9 else 0.965
         assert 0.935 <= covered <= most
         assert name == "rogan_gladen" or correlation < 0.7 or (make, correlation) == (graded, 0.7) or length < 0.8
+
+
+def of_subjects(
+    chance: np.random.Generator, subjects: int, each: int, labels: int, correlation: float
+) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Scores of 1 to 5, those of one subject alike, by people and by a judge; the first are labelled, drawn from all."""
+    subject = chance.permutation(np.repeat(np.arange(subjects), each))
+    people = 0.8 * chance.normal(size=subjects)[subject] + 0.6 * chance.normal(size=subjects * each)
+    own = (chance.normal(size=subjects)[subject] + chance.normal(size=subjects * each)) / math.sqrt(2)
+    judge = correlation * people + math.sqrt(1 - correlation**2) * own
+    return np.searchsorted(CUTS, people).astype(np.float64) + 1, judge, subject
+
+
+def held(studies: int, subjects: int, each: int, labels: int, correlation: float) -> tuple[float, float, float]:
+    """How often intervals hold without and with subjects, and the length of the latter as a share of people's own with them."""
+    chance = np.random.default_rng([subjects, each, labels, round(10 * correlation)])
+    without, covered, length, own = 0, 0, 0.0, 0.0
+    for _ in range(studies):
+        people, judge, subject = of_subjects(chance, subjects, each, labels, correlation)
+        parts = people[:labels], judge[:labels], judge[labels:]
+        alone, found = prediction_powered(*parts), prediction_powered(*parts, subjects=(subject[:labels], subject[labels:]))
+        without += alone.low <= TRUTH[graded] <= alone.high
+        covered += found.low <= TRUTH[graded] <= found.high
+        length += found.high - found.low
+        own += found.human_high - found.human_low
+    return without / studies, covered / studies, length / own
+
+
+def test_samples_of_one_subject_are_no_news_of_others() -> None:
+    without, covered, length = held(300, 60, 6, 100, 0.7)
+    assert without < 0.88
+    # 95% of 300, give or take three standard errors.
+    assert 0.91 <= covered <= 0.99
+    assert length < 1
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(("subjects", "each", "labels"), [(400, 6, 300), (60, 6, 100), (60, 6, 200), (30, 4, 60), (1000, 2, 100)])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.7, 0.9])
+def test_intervals_of_samples_of_one_subject_cover(subjects: int, each: int, labels: int, correlation: float) -> None:
+    without, covered, length = held(2000, subjects, each, labels, correlation)
+    print(f"| {subjects} | {each} | {labels} | {correlation} | {without:.1%} | {covered:.1%} | {length:.2f} |")
+    assert 0.93 <= covered <= 0.97
+
+
+def test_errors_of_subjects_are_those_of_statsmodels() -> None:
+    """Where the mean score is known, the mean is a line's value at that score: its clustered error is statsmodels'."""
+    chance = np.random.default_rng(4)
+    people, judge, subject = of_subjects(chance, 40, 5, 200, 0.8)
+    line = sm.OLS(people, sm.add_constant(judge - judge.mean() - 0.3)).fit(
+        cov_type="cluster", cov_kwds={"groups": subject, "use_correction": False}
+    )
+    # So many others of one score that their mean is known: each of a subject of its own.
+    others = np.full(2_000_000, judge.mean() + 0.3)
+    found = prediction_powered(people, judge, others, subjects=(subject, 1_000 + np.arange(len(others))))
+    assert found.estimate == pytest.approx(line.params[0], abs=1e-3)
+    assert found.error == pytest.approx(line.bse[0] * math.sqrt(40 / 38), rel=1e-3)
+    alone = prediction_powered(people, judge, others[:1000], subjects=(np.arange(200), 200 + np.arange(1000)))
+    plain = prediction_powered(people, judge, others[:1000])
+    assert (alone.low, alone.high) == pytest.approx((plain.low, plain.high), rel=0.02), "each its own subject"
+    assert (alone.human_low, alone.human_high) == pytest.approx((plain.human_low, plain.human_high))
+
+
+def test_few_subjects_are_refused() -> None:
+    people, judge, subject = of_subjects(np.random.default_rng(1), 9, 5, 30, 0.5)
+    with pytest.raises(MagistrateError, match="the labelled samples are about 9 things; at least 10 are needed"):
+        prediction_powered(people[:30], judge[:30], judge[30:], subjects=(subject[:30], subject[30:]))
+    with pytest.raises(MagistrateError, match=r"there are \[2, 15\] of 30 and 15"):
+        prediction_powered(people[:30], judge[:30], judge[30:], subjects=([1, 2], subject[30:]))
 
 
 ONE_TO_TEN = np.arange(10.0)
