@@ -101,11 +101,12 @@ def _tell(console: Console, found: Estimates, level: float) -> None:
         for one in rates:
             table.add_row(*_rate_row(one))
         print_whole(console, table)
-    console.print(
-        f"Intervals hold the mean over samples like these {level:.4g} of the time, where the labelled ones are a random part of "
-        "all. Where several samples are about one thing, such as answers in one dialogue, say so by `--items` and `--item`.",
-        highlight=False,
+    said = (
+        f"Intervals hold the mean over samples like these {level:.4g} of the time, where those labelled are a random part of all."
     )
+    if all(one.items is None for one in found.metrics):
+        said += " Where several samples are about one thing, such as answers in one dialogue, say so by `--items` and `--item`."
+    console.print(said, highlight=False)
     for line in _remarks(found):
         console.print(line, markup=False, highlight=False)
 

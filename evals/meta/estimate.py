@@ -174,7 +174,9 @@ def _estimate(
             others.append(score)
             subjects[1].append(items[name])
     several = options.items is not None
-    rate, by_classes, notes = (None, None, [DEPENDENT]) if several else _rates(human, judged, others, options)
+    rate, by_classes, notes = _rates(human, judged, others, options)
+    if several and (rate is not None or by_classes is not None):
+        rate, by_classes, notes = None, None, [DEPENDENT]
     mean = None
     try:
         mean = prediction_powered(human, judged, others, level=options.level, subjects=subjects if several else None)
