@@ -12,9 +12,10 @@ section 3 and appendix.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,6 +102,7 @@ def alternative_annotator(
     epsilon: float = EPSILON["experts"],
     discoveries: float = DISCOVERIES,
     few: bool = False,
+    subjects: ArrayLike | None = None,
 ) -> AlternativeAnnotator:
     """Test a judge against each annotator.
 
@@ -112,9 +114,12 @@ def alternative_annotator(
         epsilon: What the judge may be worse by.
         discoveries: The rate of false discoveries.
         few: Whether to test annotators with 10 to 29 items too, by Wilcoxon's test.
+        subjects: ``(N,)`` what each item is about, where several are about one thing and are no news of others. Student's test is
+            then that of whole subjects (Liang and Zeger, 1986), and an annotator needs 30 of them. The paper has no such test.
 
     Raises:
-        MagistrateError: The arrays do not belong together, epsilon is not between 0 and 1, or no annotator has enough items.
+        MagistrateError: The arrays do not belong together, epsilon is not between 0 and 1, Wilcoxon's test is asked for of
+            subjects, or no annotator has enough items.
     """
     given, labels = np.asarray(judge, np.float64), np.asarray(people, np.float64)
     if given.ndim != 1 or labels.ndim != 2 or len(labels) != len(given):
@@ -123,6 +128,11 @@ def alternative_annotator(
         )
     if not 0 <= epsilon < 1:
         raise MagistrateError(f"an epsilon of {epsilon:g} is none; it is a difference of shares, 0 or more and below 1")
+    about = np.arange(len(given)) if subjects is None else np.asarray(subjects)
+    if about.shape != given.shape:
+        raise MagistrateError(f"each item is about one thing; there are {given.shape} items and {about.shape} of those")
+    if few and subjects is not None:
+        raise MagistrateError("Wilcoxon's test of few items takes each as independent, so it is none of items about one thing")
     there = ~np.isnan(labels)
     usable = ~np.isnan(given) & (there.sum(axis=1) >= 2)
     tested: list[LeftOut] = []
@@ -131,14 +141,22 @@ def alternative_annotator(
     seen = np.zeros(len(given), bool)
     for rater in range(labels.shape[1]):
         rows = usable & there[:, rater]
-        if (count := int(rows.sum())) < least:
+        if (count := len(np.unique(about[rows]))) < least:
             left[rater] = count
             continue
         seen |= rows
         others = np.delete(labels[rows], rater, axis=1)
         by_judge = _alignment(given[rows], others, graded=graded)
         by_person = _alignment(labels[rows, rater], others, graded=graded)
-        tested.append(_left_out(rater, by_judge >= by_person - SAME, by_person >= by_judge - SAME, epsilon))
+        tested.append(
+            _left_out(
+                rater,
+                by_judge >= by_person - SAME,
+                by_person >= by_judge - SAME,
+                None if subjects is None else about[rows],
+                epsilon,
+            )
+        )
     if not tested:
         raise MagistrateError(
             f"no annotator has {least} items that another annotator and the judge scored too; the most that one has "
@@ -166,16 +184,20 @@ def _alignment(labels: Floats, others: Floats, *, graded: bool) -> Floats:
     return -np.sqrt(mean) if graded else 1 - mean
 
 
-def _left_out(rater: int, judge: NDArray[np.bool_], person: NDArray[np.bool_], epsilon: float) -> LeftOut:
+def _left_out(
+    rater: int, judge: NDArray[np.bool_], person: NDArray[np.bool_], about: NDArray[Any] | None, epsilon: float
+) -> LeftOut:
     apart = person.astype(np.float64) - judge.astype(np.float64)
     test: TestName = "none needed"
     p = None
-    if np.ptp(apart) > 0:
-        if len(apart) >= MANY:
-            test, p = "Student", float(stats.ttest_1samp(apart, epsilon, alternative="less").pvalue)
-        else:
-            test, p = "Wilcoxon", float(stats.wilcoxon(apart - epsilon, alternative="less", method="approx").pvalue)
-    rejected = p is None and float(apart[0]) < epsilon
+    if about is not None:
+        p = _by_subject(apart, about, epsilon)
+        test = "none needed" if p is None else "Student"
+    elif np.ptp(apart) > 0 and len(apart) >= MANY:
+        test, p = "Student", float(stats.ttest_1samp(apart, epsilon, alternative="less").pvalue)
+    elif np.ptp(apart) > 0:
+        test, p = "Wilcoxon", float(stats.wilcoxon(apart - epsilon, alternative="less", method="approx").pvalue)
+    rejected = p is None and float(apart.mean()) < epsilon
     return LeftOut(
         rater=rater,
         items=len(apart),
@@ -186,6 +208,15 @@ def _left_out(rater: int, judge: NDArray[np.bool_], person: NDArray[np.bool_], e
         adjusted=None,
         rejected=rejected,
     )
+
+
+def _by_subject(apart: Floats, about: NDArray[Any], epsilon: float) -> float | None:
+    """The p of Student's test of whole subjects; ``None`` where all say the same."""
+    number = np.unique(about, return_inverse=True)[1]
+    mean, count = float(apart.mean()), int(number.max()) + 1
+    residual = np.bincount(number, apart - mean)
+    error = math.sqrt(float(residual @ residual) * count / (count - 1)) / len(apart)
+    return float(stats.t.cdf((mean - epsilon) / error, count - 1)) if error > SAME else None
 
 
 def _adjusted(tested: Sequence[LeftOut], discoveries: float) -> list[LeftOut]:

@@ -30,6 +30,8 @@ def replace(
         str | None, typer.Option(metavar="LOW,HIGH", help="The judge's scale, to be moved to people's.")
     ] = None,
     human_scale: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="People's scale.")] = None,
+    items: Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")] = None,
+    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None,
     few: Annotated[
         bool, typer.Option("--few", help="Annotators with 10 to 29 items too, by a test that replaces them too readily.")
     ] = False,
@@ -59,6 +61,8 @@ def replace(
             human_scale=_ends(human_scale, "--human-scale"),
             expected=expected,
             discoveries=round(1 - level, 9),
+            items=items,
+            item=item,
             few=few,
             encoding=encoding,
         )
@@ -73,6 +77,8 @@ def replace(
             "the judge's scale": judge_scale,
             "people's scale": human_scale,
             "labels as names": nominal or None,
+            "items": items and items.name,
+            "by": item,
         }
         write(output, "replace", figures(found), markdown(made), sources)
         show(made, output)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evals.meta.cells import finite
 from evals.meta.checks.rater_files import Label, Ratings, read_ratings
+from evals.meta.items import items_of, numbered
 from evals.meta.labels import each_metric
 from evals.meta.verdicts import judges_of, read_scored, score_of
 from evals.statistics.alternative_annotator import DISCOVERIES, EPSILON, AlternativeAnnotator, alternative_annotator
@@ -40,6 +41,8 @@ class Options:
         human_scale: people's: the judge's are moved to theirs.
         expected: Whether to go by the judge's expected scores in place of those it wrote.
         discoveries: The rate of false discoveries among annotators.
+        items: A file that says what each sample is about, where several are about one thing.
+        item: Its column.
         few: Whether to test annotators with 10 to 29 items too, by a test that rejects too often.
         encoding: Of a human file of CSV.
     """
@@ -52,6 +55,8 @@ class Options:
     human_scale: Scale | None = None
     expected: bool = False
     discoveries: float = DISCOVERIES
+    items: Path | None = None
+    item: str | None = None
     few: bool = False
     encoding: str | None = None
 
@@ -63,6 +68,7 @@ class MetricReplacement:
     Attributes:
         metric: Its name.
         column: The human file's.
+        about: How many things the samples are about; ``None`` where each is its own.
         graded: Whether labels are numbers that may be near each other.
         raters: Names, as the places in ``found`` count them.
         found: The tests.
@@ -73,6 +79,7 @@ class MetricReplacement:
 
     metric: str
     column: str
+    about: int | None
     graded: bool
     raters: Sequence[str]
     found: AlternativeAnnotator
@@ -130,7 +137,12 @@ def replace(verdicts: Path, human: Path, options: Options | None = None) -> Repl
             add_fault(ratings.faults, f"no verdict in {verdicts.name}", name)
     if not any(name in found for name in ratings.ids):
         raise MagistrateError(f"no id of {human.name} has a verdict in {verdicts.name}; the ids must be those of the samples")
-    made, refused = each_metric(ratings.labels, lambda metric: _replace(metric, kinds[metric] is float, found, ratings, options))
+    judged = [name for name in ratings.ids if name in found]
+    items = items_of(judged, options.items, options.item, ratings.faults, options.encoding)
+    there = {name: found[name] for name in items}
+    made, refused = each_metric(
+        ratings.labels, lambda metric: _replace(metric, kinds[metric] is float, there, ratings, items, options)
+    )
     return Replacement(
         metrics=made,
         refused=refused,
@@ -144,12 +156,18 @@ def replace(verdicts: Path, human: Path, options: Options | None = None) -> Repl
 
 
 def _replace(
-    metric: str, numeric: bool, verdicts: Mapping[str, Verdict], ratings: Ratings, options: Options
+    metric: str,
+    numeric: bool,
+    verdicts: Mapping[str, Verdict],
+    ratings: Ratings,
+    items: Mapping[str, str],
+    options: Options,
 ) -> MetricReplacement:
     raters = list(ratings.raters)
     unscored: Counter[str] = Counter()
     judged: list[Label] = []
     given: list[dict[str, Label]] = []
+    about: list[str] = []
     for name, labels in ratings.labels[metric].items():
         if name not in verdicts:
             continue
@@ -160,6 +178,7 @@ def _replace(
         else:
             judged.append(label)
             given.append(labels)
+            about.append(items[name])
     if numeric and not ratings.labels[metric]:
         raise MagistrateError("the judge's scores are numbers, and none of people's labels is; give a column of numbers")
     if not judged:
@@ -169,11 +188,18 @@ def _replace(
     if graded:
         judge = _moved(judge, people, options)
     found = alternative_annotator(
-        judge, people, graded=graded, epsilon=options.epsilon, discoveries=options.discoveries, few=options.few
+        judge,
+        people,
+        graded=graded,
+        epsilon=options.epsilon,
+        discoveries=options.discoveries,
+        few=options.few,
+        subjects=None if options.items is None else numbered(about),
     )
     return MetricReplacement(
         metric=metric,
         column=ratings.columns[metric],
+        about=None if options.items is None else len(set(about)),
         graded=graded,
         raters=raters,
         found=found,

@@ -58,10 +58,13 @@ def _blocks(found: Replacement) -> Iterator[Block]:
     yield (
         "As good is the share of items on which the judge agrees with the other annotators at least as well as the one left out "
         f"does, and that on which this one agrees at least as well as the judge. The judge replaces those whose lead is below "
-        f"epsilon, here {found.epsilon:g}; p is adjusted by Benjamini and Yekutieli, and may be {found.discoveries:g} at most. "
-        "The test takes samples as independent: where several are about one thing, such as answers in one dialogue, it replaces "
-        "annotators too readily."
+        f"epsilon, here {found.epsilon:g}; p is adjusted by Benjamini and Yekutieli, and may be {found.discoveries:g} at most."
     )
+    if all(one.about is None for one in found.metrics):
+        yield (
+            "The test takes samples as independent. Where several are about one thing, such as answers in one dialogue, it "
+            "replaces annotators too readily; say so by `--items` and `--item`."
+        )
     if lines := list(_remarks(found)):
         yield Heading("What to know")
         yield Remarks(lines)
@@ -102,6 +105,8 @@ def _remarks(found: Replacement) -> Iterator[str]:
 
 
 def _metric_remarks(one: MetricReplacement) -> Iterator[str]:
+    if one.about is not None:
+        yield f"samples are about {counted(one.about, 'thing')}, and the test is that of these"
     yield from one.notes
     few = [row for row in one.found.raters if row.test == TOO_READY]
     if few:

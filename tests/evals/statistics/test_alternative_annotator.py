@@ -7,6 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -143,6 +144,54 @@ def test_the_level_holds_at_the_edge_in_many_studies(items: int, edge: str) -> N
     print(f"{items} items, {edge}: {share:.1%}")
     if items >= 60:
         assert share <= 0.09
+
+
+def test_items_about_one_thing_have_statsmodels_clustered_errors() -> None:
+    chance = np.random.default_rng(6)
+    truth, people = annotated(chance, 200, 3, 0.9)
+    judge = np.clip(truth + np.rint(chance.normal(0, 1.2, 200)), 1, 5)
+    about = np.sort(chance.integers(0, 45, 200))
+    found = alternative_annotator(judge, people, graded=True, epsilon=0.1, subjects=about)
+    for one in found.raters:
+        others = np.delete(people, one.rater, axis=1)
+        near = [-np.sqrt(((others - column[:, None]) ** 2).mean(axis=1)) for column in (judge, people[:, one.rater])]
+        apart = (near[1] >= near[0]).astype(float) - (near[0] >= near[1])
+        groups = len(np.unique(about))
+        line = sm.OLS(apart, np.ones(200)).fit(cov_type="cluster", cov_kwds={"groups": about, "use_correction": False})
+        error = line.bse[0] * math.sqrt(groups / (groups - 1))
+        assert one.p == pytest.approx(stats.t.cdf((apart.mean() - 0.1) / error, groups - 1))
+    own = alternative_annotator(judge, people, graded=True, epsilon=0.1, subjects=np.arange(200))
+    plain = alternative_annotator(judge, people, graded=True, epsilon=0.1)
+    assert [one.p for one in own.raters] == pytest.approx([one.p for one in plain.raters])
+
+
+def test_the_level_holds_of_items_about_one_thing() -> None:
+    """60 things of six items each that share most of what they are, at the edge."""
+    chance = np.random.default_rng(2)
+    together, apart_from_each_other = 0, 0
+    for _ in range(300):
+        shared = np.repeat(chance.normal(size=60), 6)
+        drawn = 0.85 * shared + math.sqrt(1 - 0.85**2) * chance.normal(size=360)
+        # Two annotators: on items that the judge loses it is far from the other one's label, on those it wins this one is.
+        lead = np.where(drawn > stats.norm.ppf(0.6), 1, np.where(drawn < stats.norm.ppf(0.2), -1, 0))
+        judge, people = np.where(lead == 1, 9.0, 0.0), np.stack([np.where(lead == -1, 9.0, 0.0), np.zeros(360)], axis=1)
+        about = np.repeat(np.arange(60), 6)
+        whole = alternative_annotator(judge, people, graded=True, epsilon=0.2, subjects=about).raters[0]
+        single = alternative_annotator(judge, people, graded=True, epsilon=0.2).raters[0]
+        assert whole.p is not None
+        assert single.p is not None
+        together += whole.p <= 0.05
+        apart_from_each_other += single.p <= 0.05
+    assert apart_from_each_other > 0.12 * 300
+    assert together <= 0.085 * 300, "5% of 300, and three standard errors"
+
+
+def test_few_things_are_refused() -> None:
+    truth, people = annotated(np.random.default_rng(6), 200, 3, 0.9)
+    with pytest.raises(MagistrateError, match="no annotator has 30 items"):
+        alternative_annotator(truth, people, graded=True, subjects=np.arange(200) % 29)
+    with pytest.raises(MagistrateError, match="takes each as independent"):
+        alternative_annotator(truth, people, graded=True, subjects=np.arange(200), few=True)
 
 
 def test_items_that_all_say_the_same_need_no_test() -> None:

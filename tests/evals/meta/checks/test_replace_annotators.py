@@ -98,6 +98,21 @@ def test_a_column_a_rater_is_the_same(made: Made) -> None:
         replace(*made.write(rows), Options(columns={"good": "good"}, raters=("ann", "dan")))
 
 
+def test_samples_about_one_thing_go_together(made: Made) -> None:
+    rows = [{"id": f"s{place}", "document": f"d{place % 31}"} for place in range(ITEMS - 2)]
+    items = write_labels(made.folder / "items.csv", rows)
+    found = replace(*made.write(), Options(items=items, item="document"))
+    about = np.arange(ITEMS - 2) % 31
+    assert found.metrics[0].found == alternative_annotator(
+        made.truth[: ITEMS - 2], made.people[: ITEMS - 2], graded=True, subjects=about
+    )
+    text = markdown(page(found))
+    assert "samples are about 31 things, and the test is that of these" in text
+    assert "2 rows: left out: items.csv names no item" in text
+    assert "takes samples as independent" not in text
+    assert "takes samples as independent" in markdown(page(replace(*made.write())))
+
+
 def test_a_judge_that_guesses_fails(made: Made) -> None:
     chance = np.random.default_rng(0)
     made.verdicts = [scored(f"s{place}", good=int(chance.integers(1, 6))) for place in range(ITEMS)]
