@@ -6,6 +6,7 @@ One process is the fastest way to judge a file: no second process to start, noth
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any
 
@@ -17,6 +18,12 @@ from judges.errors import EngineError, RequestError
 
 IDLE_STEP = 0.001
 """Seconds below which a step has computed nothing."""
+
+_open: set[int] = set()
+_closed: list[Any] = []
+_counting = threading.Lock()
+"""Engines of this process that are open, and those that are closed. vLLM's shutdown takes down what all of a process share, and
+so does an engine that is forgotten: all are shut down with the last one."""
 
 
 class VLLMEngine(LocalEngine):
@@ -55,13 +62,35 @@ class VLLMEngine(LocalEngine):
             rewind_on_cpu()
         if self.hosted.constraint == "outlines":
             keep_patterns()
+        self._count_in()
         try:
             self._engine = LLMEngine.from_engine_args(EngineArgs(**self.hosted.arguments(on_cpu=on_cpu)))
         except Exception as error:
+            self._count_out()
             raise EngineError(f"vLLM cannot start {self.identity.model}: {last_line(error)}") from error
         self.context = int(self._engine.vllm_config.model_config.max_model_len)
 
     def _work(self) -> None:
+        try:
+            self._answer_all()
+        except Exception:
+            self._count_out()
+            raise
+        self._count_out(self._engine)
+
+    def _count_in(self) -> None:
+        with _counting:
+            _open.add(id(self))
+
+    def _count_out(self, engine: Any = None) -> None:
+        with _counting:
+            _open.discard(id(self))
+            if engine is not None:
+                _closed.append(engine)
+            while _closed and not _open:
+                _closed.pop().engine_core.shutdown()
+
+    def _answer_all(self) -> None:
         stop = False
         while not stop:
             arrived, stop = self._drain(wait=not self._jobs)
@@ -72,7 +101,6 @@ class VLLMEngine(LocalEngine):
                 if output.finished:
                     self._settle(self._jobs.pop(output.request_id), output)
         self._engine.abort_request(list(self._jobs))
-        self._engine.engine_core.shutdown()
 
     def _step(self) -> Any:
         """One step of vLLM. One that took no time waits for a constraint, and lets its compiler have the interpreter."""

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
-from judges.engines.engine import Engine, Request
+from judges.engines.engine import Engine, Generation, Request, and_close
+from judges.engines.vllm import VLLMEngine
 from judges.engines.vllm_patterns import make_searchable
 from judges.judge import Message
+from tests.conftest import TINY
 from tests.judges.engines.test_conformance import ask
 
 
@@ -16,6 +18,20 @@ def test_numba_may_be_loaded_before_vllm() -> None:
     make_searchable()
     assert not hasattr(ffi.lib, "__dict__")
     assert llvmlite.binding.get_process_triple()
+
+
+def test_an_engine_that_is_closed_leaves_another_at_work(loop: asyncio.Runner, vllm_engine: Engine) -> None:
+    request = Request((Message("user", "Why?"),), 4)
+    (before,) = ask(loop, vllm_engine, request)
+    other = VLLMEngine(TINY, dtype="float32", max_num_seqs=2)
+
+    async def asked() -> Generation:
+        await other.identify()
+        await other.start()
+        return await other.generate(request)
+
+    assert loop.run(and_close(asked(), other)).text == before.text
+    assert ask(loop, vllm_engine, request)[0].text == before.text
 
 
 def test_prompts_that_no_step_has_room_for_are_sampled_with_their_seed(loop: asyncio.Runner, vllm_engine: Engine) -> None:
