@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from judges.errors import MagistrateError
-from magistrate.flags import Debug, Encoding, Level, Seed
+from magistrate.flags import Debug, Encoding, Item, Items, Level, Seed
 from magistrate.terminal import clear_errors, figures_table, metric_columns, print_whole
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def estimate(
     ] = None,
     pass_at: Annotated[float | None, typer.Option(help="Also the pass rate: the least score that is a pass.")] = None,
     expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
-    items: Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")] = None,
-    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None,
+    items: Items = None,
+    item: Item = None,
     level: Level = 0.95,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A .json file for the figures.")] = None,
     encoding: Encoding = None,

@@ -26,6 +26,8 @@ Encoding = Annotated[str | None, typer.Option(help="Of a CSV file that is not UT
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away verdicts of an earlier run.")]
 Level = Annotated[float, typer.Option(help="How often intervals are to hold.", min=0.5, max=0.999)]
 Folder = Annotated[Path, typer.Option("-o", "--output", help="The folder for what is found.")]
+Items = Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")]
+Item = Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")]
 
 DataFile = Annotated[Path, typer.Option(help="The data set: .jsonl, .json, .csv, .parquet or .xlsx.")]
 TaskName = Annotated[str | None, typer.Option(help="What its rows mean: dialogsum, mbpp, mmlu.")]

@@ -68,11 +68,10 @@ def check_folder(folder: Path, study: str, data: str | None = None) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise MagistrateError(f"{folder} is a file; give `-o` a folder")
-    try:
-        there = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    there = _earlier(folder)
+    if there is None:
         return
-    other = there.get("study") if isinstance(there, dict) else None
+    other = there.get("study")
     if other != study:
         whose = f"`{other}`" if isinstance(other, str) else "something else"
         raise MagistrateError(f"{folder} holds a report of {whose}; give `-o` another folder")
@@ -97,13 +96,18 @@ def check_unchanged(folder: Path, names: Iterable[str]) -> None:
             raise MagistrateError(f"{folder / name} has been changed since it was written; give `-o` another folder")
 
 
+def _earlier(folder: Path) -> dict[str, Any] | None:
+    """An earlier report's JSON, empty where it is no report; ``None`` where there is none that can be read."""
+    try:
+        found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else {}
+
+
 def _written(folder: Path) -> dict[str, str]:
     """File to digest, as the last report has them."""
-    try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    found = report.get("files") if isinstance(report, dict) else None
+    found = (_earlier(folder) or {}).get("files")
     return found if isinstance(found, dict) else {}
 
 

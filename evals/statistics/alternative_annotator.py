@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from evals.statistics.paired import clustered_variance
 from judges.errors import MagistrateError
 
 EPSILON = {"experts": 0.2, "skilled": 0.15, "crowd": 0.1}
@@ -213,10 +214,9 @@ def _left_out(
 def _by_subject(apart: Floats, about: NDArray[Any], epsilon: float) -> float | None:
     """The p of Student's test of whole subjects; ``None`` where all say the same."""
     number = np.unique(about, return_inverse=True)[1]
-    mean, count = float(apart.mean()), int(number.max()) + 1
-    residual = np.bincount(number, apart - mean)
-    error = math.sqrt(float(residual @ residual) * count / (count - 1)) / len(apart)
-    return float(stats.t.cdf((mean - epsilon) / error, count - 1)) if error > SAME else None
+    mean = float(apart.mean())
+    error = math.sqrt(clustered_variance(apart - mean, number))
+    return float(stats.t.cdf((mean - epsilon) / error, int(number.max()))) if error > SAME else None
 
 
 def _adjusted(tested: Sequence[LeftOut], discoveries: float) -> list[LeftOut]:

@@ -86,11 +86,21 @@ def paired(
     mean = float(found.mean())
     if size < 2:
         return Paired(mean, math.nan, math.nan, math.nan, count, size, math.nan)
-    residual = np.bincount(number, found - mean, size)
-    variance = float((residual**2).sum()) * size / (size - 1) / count**2
+    variance = clustered_variance(found - mean, number)
     half = float(stats.t.ppf((1 + level) / 2, size - 1)) * math.sqrt(variance)
     p = _sign_flips(np.bincount(number, found - null, size), seed)
     return Paired(mean, mean - half, mean + half, p, count, size, math.sqrt(variance * size))
+
+
+def clustered_variance(residuals: NDArray[np.float64], number: NDArray[np.int64]) -> float:
+    """The variance of a mean whose values go together by item.
+
+    Args:
+        residuals: ``(N,)`` values less their mean.
+        number: ``(N,)`` each one's item, from 0 without gaps; two of them at the least.
+    """
+    sums = np.bincount(number, residuals)
+    return float((sums**2).sum()) * len(sums) / (len(sums) - 1) / len(residuals) ** 2
 
 
 def items_needed(spread: float, difference: float, *, level: float = LEVEL, power: float = POWER) -> int | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from magistrate.flags import Debug, Encoding, Folder, Level, Seed
+from magistrate.flags import Debug, Encoding, Folder, Item, Items, Level, Seed
 from magistrate.terminal import clear_errors
 
 
@@ -18,8 +18,8 @@ def compare(
     name_a: Annotated[str | None, typer.Option(help="What to call the one; the file's name by default.")] = None,
     name_b: Annotated[str | None, typer.Option(help="What to call the other.")] = None,
     metric: Annotated[list[str] | None, typer.Option(help="A metric to compare; by default all that both have.")] = None,
-    items: Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")] = None,
-    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None,
+    items: Items = None,
+    item: Item = None,
     expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
     level: Level = 0.95,
     output: Folder = Path("comparison"),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from judges.errors import MagistrateError
-from magistrate.flags import Debug, Encoding, Folder
+from magistrate.flags import Debug, Encoding, Folder, Item, Items
 from magistrate.terminal import clear_errors, metric_columns
 
 
@@ -30,8 +30,8 @@ def replace(
         str | None, typer.Option(metavar="LOW,HIGH", help="The judge's scale, to be moved to people's.")
     ] = None,
     human_scale: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="People's scale.")] = None,
-    items: Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")] = None,
-    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None,
+    items: Items = None,
+    item: Item = None,
     few: Annotated[
         bool, typer.Option("--few", help="Annotators with 10 to 29 items too, by a test that replaces them too readily.")
     ] = False,
