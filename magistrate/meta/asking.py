@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from judges import catalog
 from judges.errors import MagistrateError
@@ -132,7 +133,7 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> tuple[dict
 
 
 def write_samples(rows: Sequence[Row], path: Path, *, overwrite: bool) -> None:
-    """Write the samples with their ids, for ``magistrate score`` to judge elsewhere.
+    """Write the samples with their ids, for ``magistrate score`` to judge elsewhere, and say where they are.
 
     Raises:
         MagistrateError: The file is there already, is not to be JSON lines, or cannot be written.
@@ -149,3 +150,4 @@ def write_samples(rows: Sequence[Row], path: Path, *, overwrite: bool) -> None:
         write_whole(path, well_formed("\n".join(lines) + "\n"))
     except OSError as error:
         raise MagistrateError(f"{path} cannot be written: {error.strerror or error}") from error
+    Console().print(f"{len(rows):,} samples: {path}", markup=False, highlight=False)

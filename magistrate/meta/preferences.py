@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from judges.engines import ENGINES
 from judges.errors import MagistrateError
@@ -81,7 +80,6 @@ def preferences(
         rows = [Row(one.id, one.id, one.sample) for one in compared.pairs]
         if samples is not None:
             write_samples(rows, samples, overwrite=overwrite)
-            Console().print(f"{len(rows):,} samples: {samples}", markup=False, highlight=False)
             return
         asking = Asking(
             judge=Pairwise.name,
