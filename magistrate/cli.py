@@ -26,6 +26,7 @@ from magistrate.flags import BaseUrl, Debug, Dtype, JudgeOptions, Window
 from magistrate.llm_eval_flags import Metric, Reference, Scale, llm_eval_options
 from magistrate.meta import meta
 from magistrate.meta.card import card
+from magistrate.stopping import stopping_command
 from magistrate.studies import generate, qualeval
 from magistrate.terminal import clear_errors, pairs
 
@@ -327,7 +328,8 @@ def revoke_key(name: Annotated[str, typer.Argument(help="Whose.")], database: An
 def run() -> None:
     """Run the command and end the process without the libraries' own farewell: vLLM's takes seconds and prints on the way."""
     try:
-        app()
+        with stopping_command():
+            app()
     except SystemExit as stop:
         if "vllm" not in sys.modules:
             raise

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
-import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from rich.console import Console
 from rich.table import Table
 
 from judges.errors import MagistrateError
+from magistrate.stopping import stopping
 from server.app import create_app
 from server.hosting.models_file import preset_for_this_machine, read_models
 from server.safety.keys import make_key
@@ -21,6 +24,22 @@ from server.store import Store
 
 DRAIN_SECONDS = 10
 """How long answers in progress are waited for when the server is told to stop; lines of batches are waited for after that."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which stops in order at the first of our stop signals and at once at a second."""
+
+    stopped_by: int | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Stop at a signal for as long as the server runs."""
+        with stopping(self._stop):
+            yield
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.stopped_by = number
+        self.should_exit = True
 
 
 def serve(settings: Settings, models: str | None, console: Console) -> None:
@@ -45,18 +64,18 @@ def serve(settings: Settings, models: str | None, console: Console) -> None:
         )
     configure_logs(samples=settings.log_samples)
     config = serving_config(create_app(settings, hosted, store), settings, timeout_graceful_shutdown=DRAIN_SECONDS)
-    server = uvicorn.Server(config)
+    server = _Server(config)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     console.print(
         f"serving {', '.join(hosted.models)} on http://{host}:{settings.port} (the API: /docs); Ctrl-C stops", highlight=False
     )
-    # uvicorn passes the signal on once it is done; by then there is nothing left to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         server.run()
     finally:
         store.close()
-    if not server.started:
+    if server.stopped_by == signal.SIGINT:
+        raise KeyboardInterrupt
+    if not server.started and server.stopped_by is None:
         raise MagistrateError(f"nothing can be served on {host}:{settings.port}; is the port taken?")
 
 

@@ -15,8 +15,7 @@ from rich.table import Table
 from judges.bench import Audience, Tally
 from judges.errors import MagistrateError
 from magistrate.quiet import quiet
-
-INTERRUPTED = 130
+from magistrate.stopping import exit_status
 
 WIDEST = 10_000
 """Columns that a table may take at the most."""
@@ -24,7 +23,7 @@ WIDEST = 10_000
 
 @contextmanager
 def clear_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterator[None]:
-    """One sentence for what a user can mend, or for what is left after Ctrl-C; a traceback only on request."""
+    """One sentence for what a user can mend, or for what is left after a stop signal; a traceback only on request."""
     try:
         yield
     except MagistrateError as error:
@@ -34,7 +33,7 @@ def clear_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterat
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         print(f"magistrate: stopped; {stopped}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(exit_status()) from None
     except typer.Exit:
         raise
     except Exception as error:

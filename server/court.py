@@ -17,7 +17,7 @@ from judges.engines.async_vllm import Adapter
 from judges.engines.engine import Engine
 from judges.errors import EngineError
 from judges.judge import Judge
-from judges.runner import Runner, prepare
+from judges.runner import Question, Runner, prepare
 from judges.sources import Row, row_id
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from server.asking import JudgeRequest, judge_of
@@ -216,6 +216,7 @@ class Court:
         """Judge one sample, again where the engine died beneath it."""
         began = time.perf_counter()
         question = prepare(row, judge)
+        await self._admit(host, _of_a_caller(question, judge, request), urgent)
         for deaths in range(GIVEN_UP_AFTER):
             async with self._alone if deaths >= ALONE_AFTER else nullcontext(), host.answering(urgent=urgent):
                 runner = self._runner(host, adapter, judge, request, urgent)
@@ -231,6 +232,15 @@ class Court:
         self.metrics.tokens(host.name, verdict.usage)
         return verdict
 
+    async def _admit(self, host: Host, patterns: Sequence[str], urgent: bool) -> None:
+        """Have patterns compiled apart before the engine sees them, which need not be held for that."""
+        if not patterns:
+            return
+        async with host.answering(urgent=urgent) as engine:
+            pass
+        for pattern in patterns:
+            await engine.admit(pattern)
+
     def _runner(self, host: Host, adapter: str | None, judge: Judge, request: JudgeRequest, urgent: bool) -> Runner:
         key = (id(judge), id(host.engine), adapter, urgent, request.expected, request.think)
         found = self._runners.get(key)
@@ -242,6 +252,13 @@ class Court:
                 self._runners.popitem(last=False)
         self._runners.move_to_end(key)
         return found[0]
+
+
+def _of_a_caller(question: Question, judge: Judge, request: JudgeRequest) -> list[str]:
+    """The patterns of a question in which the caller has a hand, by a rubric, an option or the sample itself."""
+    forms = [prompt.form for prompt in question.inquiry.prompts] if question.inquiry else []
+    own = () if request.rubric is not None or request.options else judge.forms
+    return [form.pattern for form in forms if form not in own]
 
 
 async def _while_held(events: AsyncIterator[str], held: AsyncExitStack) -> AsyncIterator[str]:

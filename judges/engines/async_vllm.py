@@ -16,7 +16,10 @@ from typing import Any
 
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request
-from judges.engines.vllm_plugin import LAST_WORDS_VARIABLE, SERVER_VARIABLE
+from judges.engines.own_session import engine_processes
+from judges.engines.pattern_guard import Constraint, PatternError, PatternGuard
+from judges.engines.vllm_compiler import VLLMCompiler, constraint_of
+from judges.engines.vllm_plugin import LAST_WORDS_VARIABLE
 from judges.engines.vllm_settings import MAX_LOGPROBS, HostedModel, generation, last_line, prepare_environment, sampling
 from judges.errors import ContextOverflowError, EngineError, RequestError
 
@@ -66,6 +69,7 @@ class AsyncVLLMEngine(Engine):
         self.hosted = HostedModel(model, **settings)
         self.window = 2 * self.hosted.max_num_seqs
         self.client: Any = None
+        self.guard: PatternGuard | None = None
         self._starting = asyncio.Lock()
         self._numbers = itertools.count(1)
 
@@ -87,6 +91,9 @@ class AsyncVLLMEngine(Engine):
                 return
             self.client = await asyncio.to_thread(self._load)
             self.context = int(self.client.vllm_config.model_config.max_model_len)
+            self.guard = PatternGuard(VLLMCompiler(self.client.vllm_config))
+            # vLLM checks a constraint on the event loop, where a long one keeps everybody waiting. The guard has done that.
+            self.client.input_processor.structured_outputs_config = None
 
     def _load(self) -> Any:
         with _one_at_a_time:
@@ -94,7 +101,6 @@ class AsyncVLLMEngine(Engine):
             return self._start_processes()
 
     def _start_processes(self) -> Any:
-        os.environ[SERVER_VARIABLE] = str(os.getpid())
         os.environ.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
         on_cpu = prepare_environment(quantized=self.hosted.quantization is not None)
         from vllm.engine.arg_utils import AsyncEngineArgs
@@ -117,7 +123,8 @@ class AsyncVLLMEngine(Engine):
             last_words = Path(scratch) / "last words"
             os.environ[LAST_WORDS_VARIABLE] = str(last_words)
             try:
-                return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+                with engine_processes():
+                    return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
             except Exception as error:
                 cause = last_words.read_text().strip() if last_words.exists() else last_line(error)
                 raise EngineError(f"vLLM cannot start {self.identity.model}: {cause.splitlines()[0][:500]}") from error
@@ -125,8 +132,35 @@ class AsyncVLLMEngine(Engine):
     async def close(self) -> None:
         async with self._starting:
             client, self.client = self.client, None
+            if self.guard is not None:
+                await self.guard.close()
             if client is not None:
                 await asyncio.to_thread(client.shutdown)
+
+    async def admit(self, pattern: str) -> None:
+        await self._admitted({"regex": pattern})
+
+    async def admit_params(self, params: Any) -> None:
+        """Admit the constraint of vLLM's ``SamplingParams``, as ``admit``, and put it there in the form that the engine takes.
+
+        Raises:
+            ValueError: The constraint is not in order, or takes too much time or memory to compile.
+        """
+        from vllm.sampling_params import StructuredOutputsParams
+
+        if params.structured_outputs is None or params.structured_outputs.all_constraints_none():
+            return
+        try:
+            constraint = await self._admitted(constraint_of(params.structured_outputs))
+        except PatternError as error:
+            raise ValueError(str(error)) from error
+        params.structured_outputs = StructuredOutputsParams(**constraint)
+        params.structured_outputs._backend = self.hosted.constraint
+
+    async def _admitted(self, constraint: Constraint) -> Constraint:
+        if self.guard is None:
+            raise EngineError("the engine is not running")
+        return await self.guard.admit(constraint)
 
     async def sleep(self) -> None:
         """Move the weights to the machine's memory and drop keys and values. Nothing may be in progress."""
@@ -150,10 +184,13 @@ class AsyncVLLMEngine(Engine):
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         output: Any = None
+        params = sampling(request)
+        if params.structured_outputs is not None:
+            params.structured_outputs._backend = self.hosted.constraint
         try:
             async for output in client.generate(  # noqa: B007
                 {"prompt_token_ids": prompt_ids},
-                sampling(request),
+                params,
                 str(next(self._numbers)),
                 priority=priority,
                 lora_request=lora_request(adapter),
@@ -165,9 +202,6 @@ class AsyncVLLMEngine(Engine):
             raise RequestError(f"vLLM failed on the request: {last_line(error.__cause__ or error)}") from error
         except ValueError as error:
             raise RequestError(f"vLLM refused the request: {last_line(error)}") from error
-        reason = output.outputs[0].finish_reason
-        if reason not in ("stop", "length"):
-            raise RequestError(f"vLLM broke the answer off ({reason})")
         return generation(output)
 
     def lane(self, *, priority: int = URGENT, adapter: Adapter | None = None) -> Engine:
@@ -213,6 +247,9 @@ class _Lane(Engine):
 
     async def close(self) -> None:
         return
+
+    async def admit(self, pattern: str) -> None:
+        await self.engine.admit(pattern)
 
     async def generate(self, request: Request) -> Generation:
         return await self.engine.answer(request, priority=self.priority, adapter=self.adapter)

@@ -61,7 +61,8 @@ DIALECTS = (_Dialect("structured_outputs", True), _Dialect("regex", True), _Dial
 class EndpointEngine(Engine):
     """Asks a server that speaks OpenAI's chat API.
 
-    A request is tried again, with growing pauses, after a lost connection, a time-out, 429 and 5xx. An API key is read from
+    A request is tried again, with growing pauses, after a lost connection, a time-out, 429 and 5xx, and where the server stopped
+    in the middle of the answer. An API key is read from
     ``MAGISTRATE_API_KEY``. Where the server runs a newer or older schema language than it says, the probe at the start finds
     out: it asks for an answer no model would give by itself.
 
@@ -141,7 +142,12 @@ class EndpointEngine(Engine):
         if request.answer_start:
             body["messages"].append({"role": "assistant", "content": request.answer_start})
             body |= {"add_generation_prompt": False, "continue_final_message": True}
-        return _generation(await self._post("/chat/completions", body))
+        for attempt in range(self.attempts):
+            answer = await self._post("/chat/completions", body)
+            if not _aborted(answer):
+                break
+            await asyncio.sleep(_pause(attempt))  # the server is stopping; another one may take its place
+        return _generation(answer)
 
     async def _choose_model(self) -> None:
         try:
@@ -223,7 +229,7 @@ class EndpointEngine(Engine):
         problem = ""
         reached = False
         for attempt in range(self.attempts):
-            pause = min(30.0, 0.5 * 2**attempt) * random.uniform(0.8, 1.2)
+            pause = _pause(attempt)
             try:
                 response = await self._client.request(method, base + path, json=body)
             except httpx.TransportError as error:
@@ -242,6 +248,16 @@ class EndpointEngine(Engine):
         if not reached:
             raise EngineError(f"no server answers at {self.base_url} ({problem}); is it running?")
         raise RequestError(f"{problem}, after {self.attempts} tries")
+
+
+def _pause(attempt: int) -> float:
+    """Seconds to wait before the next attempt."""
+    return min(30.0, 0.5 * float(2**attempt)) * random.uniform(0.8, 1.2)
+
+
+def _aborted(answer: dict[str, Any]) -> bool:
+    choices = answer.get("choices")
+    return isinstance(choices, list) and any(isinstance(one, dict) and one.get("finish_reason") == "abort" for one in choices)
 
 
 def _says(answer: str, word: str) -> bool:

@@ -152,6 +152,15 @@ class Engine(ABC):
     def identity(self) -> EngineIdentity:
         """What the answers depend on. Known once ``identify`` has been called."""
 
+    async def admit(self, pattern: str) -> None:
+        """Make sure that a stranger's pattern keeps nobody waiting. Call it before a request with such a pattern.
+
+        Raises:
+            PatternError: The pattern is not in order, or takes too much time or memory to compile.
+            EngineError: It cannot be compiled now.
+        """
+        return
+
     @abstractmethod
     async def generate(self, request: Request) -> Generation:
         """Answer one request.

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -14,9 +15,15 @@ from typing import Any
 from judges.engines import weights
 
 MOST_BYTES = 2 << 30
-"""On disk, for all vocabularies together; looked after at each start. A large one has 30 MB for a pattern with much free text."""
+"""On disk, for all vocabularies together. A large one has 30 MB for a pattern with much free text."""
+
+TRIMMED_EVERY = 64 << 20
+"""Bytes written to the disk, between two looks at what all files come to."""
 
 MOST_IN_MEMORY = 128
+MOST_BYTES_IN_MEMORY = 512 << 20
+"""As the indices lie on disk. In memory they have two to four times that."""
+
 A_DAY = 86_400
 
 
@@ -35,13 +42,19 @@ class PatternCache:
         vocabulary: What tells the vocabulary from any other.
         folder: Where files are kept; a folder of the user's cache by default.
         compiler: What compiles a pattern that is not there; ``None`` leaves that to who asks.
+
+    Attributes:
+        largest: Bytes that an index may have; ``None`` for any number.
     """
+
+    largest: int | None = None
 
     def __init__(self, vocabulary: str, folder: Path | None = None, compiler: Callable[[str], Any] | None = None) -> None:
         self.folder = folder or weights.cache_folder() / "patterns"
         self._ground = f"{vocabulary} {metadata.version('outlines_core')}"
         self._compiler = compiler
-        self._memory: dict[str, Any] = {}
+        self._memory: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._written = 0
         with contextlib.suppress(OSError):
             self._trim()
 
@@ -51,16 +64,29 @@ class PatternCache:
     def __getitem__(self, key: str) -> Any:
         if key not in self:
             raise KeyError(key)
-        return self._memory[key]
+        self._memory.move_to_end(key)
+        return self._memory[key][0]
 
     def __setitem__(self, key: str, index: Any) -> None:
-        self._remember(key, index)
+        """Keep an index.
+
+        Raises:
+            ValueError: It is larger than one may be.
+        """
+        spelt = index.__reduce__()[1][0]
+        if self.largest is not None and len(spelt) > self.largest:
+            most = self.largest >> 20
+            raise ValueError(f"the pattern takes more than {most} MiB when it is compiled; make it shorter, with smaller repeats")
+        self._remember(key, index, len(spelt))
         file = self._file(key)
         scratch = file.with_suffix(f".{os.getpid()}")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            scratch.write_bytes(index.__reduce__()[1][0])
+            scratch.write_bytes(spelt)
             scratch.replace(file)
+            self._written += len(spelt)
+            if self._written > TRIMMED_EVERY:
+                self._trim()
         except OSError:
             with contextlib.suppress(OSError):
                 scratch.unlink(missing_ok=True)
@@ -75,7 +101,8 @@ class PatternCache:
 
         file = self._file(key)
         try:
-            index = Index.from_binary(file.read_bytes())
+            spelt = file.read_bytes()
+            index = Index.from_binary(spelt)
             os.utime(file)  # the oldest to go are those least in use
         except OSError:
             return False
@@ -83,18 +110,22 @@ class PatternCache:
             with contextlib.suppress(OSError):
                 file.unlink()
             return False
-        self._remember(key, index)
+        self._remember(key, index, len(spelt))
         return True
 
-    def _remember(self, key: str, index: Any) -> None:
-        while len(self._memory) >= MOST_IN_MEMORY:
-            self._memory.pop(next(iter(self._memory)))
-        self._memory[key] = index
+    def _remember(self, key: str, index: Any, size: int) -> None:
+        self._memory[key] = index, size
+        while len(self._memory) > 1 and self._is_full():
+            self._memory.popitem(last=False)
+
+    def _is_full(self) -> bool:
+        return len(self._memory) > MOST_IN_MEMORY or sum(size for _, size in self._memory.values()) > MOST_BYTES_IN_MEMORY
 
     def _file(self, key: str) -> Path:
         return self.folder / f"{hashlib.sha256(f'{self._ground} {_pattern(key)}'.encode()).hexdigest()[:32]}.index"
 
     def _trim(self) -> None:
+        self._written = 0
         files = sorted(self.folder.glob("*.index"), key=lambda file: file.stat().st_mtime, reverse=True)
         for scratch in self.folder.iterdir():
             if scratch.suffix != ".index" and scratch.stat().st_mtime < time.time() - A_DAY:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,43 @@ from typing import Any
 from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
+from judges.engines.pattern_guard import Constraint, PatternGuard
 from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError
 
 OUTLINES_BACKENDS = {"outlines": "outlines_core", "xgrammar": "xgrammar", "guidance": "llguidance"}
+
+MOST_PROCESSORS = 128
+"""Compiled patterns that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinesCompiler:
+    """Compiles patterns as Outlines does for transformers.
+
+    Attributes:
+        folder: Where the tokenizer lies.
+        backend: Outlines' name of the constraint backend.
+    """
+
+    folder: Path
+    backend: str
+
+    def load(self) -> Callable[[Constraint], Constraint]:
+        """Load the tokenizer."""
+        import torch
+        from outlines import Transformers
+        from outlines.backends import get_regex_logits_processor
+
+        tokenizer = ChatTokenizer.load(self.folder).tokenizer
+        without_model = Transformers(None, tokenizer)
+
+        def compiled(constraint: Constraint) -> Constraint:
+            processor = get_regex_logits_processor(self.backend, without_model, constraint["regex"])
+            processor(torch.zeros((1, 1), dtype=torch.long), torch.zeros((1, len(tokenizer))))  # some compile at the first token
+            return constraint
+
+        return compiled
 
 
 class TransformersEngine(LocalEngine):
@@ -59,12 +94,20 @@ class TransformersEngine(LocalEngine):
             constraint=constraint,
             options={"dtype": dtype, "max_model_len": max_model_len, **quantized.identity_options(quantization)},
         )
+        self.guard = PatternGuard(OutlinesCompiler(self.folder, OUTLINES_BACKENDS[constraint]))
         self._waiting: deque[Job] = deque()
-        self._processors: dict[str, Any] = {}
+        self._processors: OrderedDict[str, Any] = OrderedDict()
 
     @property
     def identity(self) -> EngineIdentity:
         return self._identity
+
+    async def admit(self, pattern: str) -> None:
+        await self.guard.admit({"regex": pattern})
+
+    async def close(self) -> None:
+        await self.guard.close()
+        await super().close()
 
     def _load(self) -> None:
         import torch
@@ -148,6 +191,9 @@ class TransformersEngine(LocalEngine):
         if pattern not in self._processors:
             backend = OUTLINES_BACKENDS[self._identity.constraint]
             self._processors[pattern] = get_regex_logits_processor(backend, self._outlined, pattern)
+            if len(self._processors) > MOST_PROCESSORS:
+                self._processors.popitem(last=False)
+        self._processors.move_to_end(pattern)
         processor = self._processors[pattern]
         processor.reset()
         return processor

@@ -12,9 +12,10 @@ from typing import Any
 
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity
+from judges.engines.own_session import engine_processes
 from judges.engines.vllm_settings import MAX_LOGPROBS, HostedModel, generation, last_line, prepare_environment, sampling
 from judges.engines.worker import Job, LocalEngine
-from judges.errors import EngineError, RequestError
+from judges.errors import EngineError, MagistrateError, RequestError
 
 IDLE_STEP = 0.001
 """Seconds below which a step has computed nothing."""
@@ -64,7 +65,8 @@ class VLLMEngine(LocalEngine):
             keep_patterns()
         self._count_in()
         try:
-            self._engine = LLMEngine.from_engine_args(EngineArgs(**self.hosted.arguments(on_cpu=on_cpu)))
+            with engine_processes():
+                self._engine = LLMEngine.from_engine_args(EngineArgs(**self.hosted.arguments(on_cpu=on_cpu)))
         except Exception as error:
             self._count_out()
             raise EngineError(f"vLLM cannot start {self.identity.model}: {last_line(error)}") from error
@@ -128,8 +130,9 @@ class VLLMEngine(LocalEngine):
                 del self._jobs[key]
 
     def _settle(self, job: Job, output: Any) -> None:
-        reason = output.outputs[0].finish_reason
-        if reason in ("stop", "length"):
-            job.succeed(generation(output))
+        try:
+            answer = generation(output)
+        except MagistrateError as error:
+            job.fail(error)
         else:
-            job.fail(RequestError(f"vLLM broke the answer off ({reason})"))
+            job.succeed(answer)

@@ -12,12 +12,15 @@ from typing import Any
 
 from judges.engines import quantized, weights
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import EngineError
+from judges.errors import EngineError, RequestError
 
 GIB = 1 << 30
 
 USUAL_LENGTH = 2048
 """Tokens of a prompt and its answer to have memory for, for each answer in progress. Longer ones share a prefix, or wait."""
+
+ABORTED = "abort"
+"""vLLM's reason for the end of an answer that nobody let it finish, the engine's own end among them."""
 
 MAX_LOGPROBS = 128
 """Enough for each of the 101 scores from 0 to 100."""
@@ -186,8 +189,17 @@ def sampling(request: Request) -> Any:
 
 
 def generation(output: Any) -> Generation:
-    """A finished ``RequestOutput`` of vLLM as an answer."""
+    """A finished ``RequestOutput`` of vLLM as an answer.
+
+    Raises:
+        EngineError: The engine stopped in the middle of it, which says nothing about the request.
+        RequestError: It came to no end.
+    """
     answer = output.outputs[0]
+    if answer.finish_reason == ABORTED:
+        raise EngineError("the engine was stopped in the middle of an answer")
+    if answer.finish_reason not in ("stop", "length"):
+        raise RequestError(f"vLLM broke the answer off ({answer.finish_reason})")
     usage = Usage(len(output.prompt_token_ids), output.num_cached_tokens or 0, len(answer.token_ids))
     tokens = None
     if answer.logprobs is not None:

@@ -5,11 +5,15 @@ Its handlers are called, its routes are not mounted: what is reachable is what o
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
+from judges.engines.vllm_settings import ABORTED
 from judges.errors import EngineError
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
@@ -75,7 +79,7 @@ class OpenAILayer:
             arguments = ["--model", str(engine.hosted.folder), "--served-model-name", name]
             arguments += ["--enable-prompt-tokens-details", "--disable-log-stats"]
             parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(arguments)
-            await init_app_state(engine.client, state, parsed, await engine.client.get_supported_tasks())
+            await init_app_state(_Guarded(engine), state, parsed, await engine.client.get_supported_tasks())
         except ImportError as error:
             raise EngineError(f"{SERVING_LAYER} or newer is needed: {error}") from error
         return cls(state, answer_schema, str(engine.hosted.folder))
@@ -101,7 +105,7 @@ class OpenAILayer:
         try:
             if not isinstance(fields.get("n"), int | None) or (fields.get("n") or 1) > MOST_CHOICES:
                 raise ValueError(f"n must be a whole number of at most {MOST_CHOICES}")
-            reply = await handle(kind.model_validate(fields))
+            reply = await handle(await asyncio.to_thread(kind.model_validate, fields))
         except EngineDeadError as error:
             raise EngineError("the engine's process has ended") from error
         except ValidationError as error:
@@ -114,7 +118,9 @@ class OpenAILayer:
             message = reply.error.message.replace(self._folder, model).replace(HIDDEN_FOLDER, model)
             return Reply(reply.error.code, _openai_error(message, reply.error.param, reply.error.code))
         if isinstance(reply, AsyncIterator):
-            return Reply(200, events=reply)
+            return await _streamed(reply)
+        if any(choice.finish_reason == ABORTED for choice in reply.choices):
+            raise EngineError("the engine was stopped in the middle of an answer")
         return Reply(200, reply.model_dump(mode="json"))
 
     async def load(self, name: str, folder: str) -> int:
@@ -140,6 +146,22 @@ class OpenAILayer:
             await models.engine_client.remove_lora(known.lora_int_id)
 
 
+class _Guarded:
+    """An engine's client as vLLM's handlers see it. A caller's constraint is admitted before the engine sees it."""
+
+    def __init__(self, engine: AsyncVLLMEngine) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine.client, name)
+
+    async def generate(self, prompt: Any, sampling_params: Any, *args: Any, **named: Any) -> AsyncIterator[Any]:
+        """Answer, once the constraint is admitted."""
+        await self._engine.admit_params(sampling_params)
+        async for output in self._engine.client.generate(prompt, sampling_params, *args, **named):
+            yield output
+
+
 def _leaves_open(fields: Mapping[str, Any]) -> bool:
     """Whether a request asks for no format, or for JSON of any shape."""
     given = {name: fields[name] for name in FORMATS if fields.get(name)}
@@ -148,6 +170,23 @@ def _leaves_open(fields: Mapping[str, Any]) -> bool:
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+
+
+async def _streamed(events: AsyncIterator[str]) -> Reply:
+    """A stream from its first event on; a refusal where that is all there is."""
+    first = await anext(events, "")
+    with contextlib.suppress(ValueError):
+        error = json.loads(first.removeprefix("data: ")).get("error")
+        if isinstance(error, dict):
+            status = int(error.get("code") or 500)
+            return Reply(status, _openai_error(str(error.get("message")), error.get("param"), status))
+    return Reply(200, events=_with_first(first, events))
+
+
+async def _with_first(first: str, events: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield first
+    async for event in events:
+        yield event
 
 
 def _in_a_sentence(error: Any) -> str:

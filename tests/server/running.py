@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,11 +53,17 @@ class RunningServer:
         self._command += ["--database", self.database, "--dashboards", str(self.dashboards), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
-        """Start it; it loads its model while other things are done."""
+    def start(self, prepare: Callable[[], object] | None = None) -> Self:
+        """Start it, as the leader of a group of processes; it loads its model while other things are done.
+
+        Args:
+            prepare: Called in the new process before it becomes the server.
+        """
         with self.log.open("ab") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env=environment, preexec_fn=prepare, start_new_session=True
+            )
         return self
 
     def wait_until_ready(self) -> Self:
@@ -88,8 +94,12 @@ class RunningServer:
     @property
     def engine_pid(self) -> int | None:
         """The process of its vLLM engine."""
-        found = subprocess.run(["pgrep", "-P", str(self.pid), "-f", "EngineCore"], capture_output=True, text=True, check=False)
-        return int(found.stdout.split()[0]) if found.stdout.split() else None
+        return next(iter(self.children("EngineCore")), None)
+
+    def children(self, command: str) -> list[int]:
+        """The processes that it started whose command line holds a text."""
+        found = subprocess.run(["pgrep", "-P", str(self.pid), "-f", command], capture_output=True, text=True, check=False)
+        return [int(process) for process in found.stdout.split()]
 
     def kill(self) -> None:
         """End it as a power failure would, with its engine left to notice by itself."""
@@ -97,10 +107,12 @@ class RunningServer:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
-    def stop(self) -> int:
-        """Ask it to stop. Returns its exit status."""
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, group: bool = False) -> int:
+        """Ask it to stop, alone or with its whole group. Returns its exit status."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        if self._process.poll() is not None:
+            return self._process.returncode
+        (os.killpg if group else os.kill)(self.pid, number)
         try:
             return self._process.wait(timeout=90)
         except subprocess.TimeoutExpired:

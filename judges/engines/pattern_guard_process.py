@@ -1,0 +1,192 @@
+"""The process behind ``judges.engines.pattern_guard``: it loads what compiling takes, once, and forks a child for each pattern.
+
+It reads a pickled compiler and then a constraint a line, ``[number, constraint]``, and writes for each
+``[number, "compiled", constraint]`` or ``[number, "refused", why]``. A constraint that comes to the limit of computing time in
+the short lane has one more try in the long one, so that a slow pattern keeps quick ones waiting for a second at the most.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import selectors
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from judges.engines.pattern_guard import LENGTH_BYTES, MEMORY, SHORT_SECONDS, Constraint
+
+WAIT_FACTOR = 12
+"""A child that has had its computing time is ended by the system; one that waits, after so many times as long."""
+
+GIB = 1 << 30
+
+TOO_SLOW = f"the pattern takes more than {LONG_SECONDS} s to compile; make it shorter, with fewer and smaller repeats"
+TOO_LARGE = (
+    f"the pattern takes more than {MEMORY // GIB} GiB of memory to compile; make it shorter, with fewer and smaller repeats"
+)
+
+Compile = Callable[[Constraint], Constraint]
+
+
+@dataclass(slots=True)
+class _Child:
+    """A child at work on one constraint."""
+
+    number: int
+    constraint: Constraint
+    process: int
+    reader: int
+    lane: _Lane
+    end: float
+    reply: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Constraints that are compiled one after another, each in at most so many seconds of computing."""
+
+    seconds: int
+    waiting: deque[tuple[int, Constraint]] = field(default_factory=deque)
+    child: _Child | None = None
+
+
+class Guard:
+    """Compiles constraints in children with limits.
+
+    Args:
+        compile_one: What a child does.
+        reply: Takes a line for each constraint.
+        seconds: Computing time in the long lane.
+    """
+
+    def __init__(self, compile_one: Compile, reply: Callable[[list[Any]], None], seconds: int) -> None:
+        self._compile = compile_one
+        self._reply = reply
+        self._short, self._long = _Lane(SHORT_SECONDS), _Lane(seconds)
+
+    def run(self, source: int) -> None:
+        """Read constraints until there are no more."""
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(source, selectors.EVENT_READ)
+            while True:
+                self._start_children(selector)
+                for key, _ in selector.select(self._patience()):
+                    if key.fd != source:
+                        self._hear(selector, key.data)
+                        continue
+                    data = os.read(source, 1 << 20)
+                    if not data:
+                        return
+                    *lines, rest = (rest + data).split(b"\n")
+                    self._short.waiting.extend(tuple(json.loads(line)) for line in lines)
+                self._end_late_children()
+
+    def _start_children(self, selector: selectors.BaseSelector) -> None:
+        for lane in (self._short, self._long):
+            if lane.child is None and lane.waiting:
+                number, constraint = lane.waiting.popleft()
+                lane.child = self._start(number, constraint, lane)
+                selector.register(lane.child.reader, selectors.EVENT_READ, lane.child)
+
+    def _start(self, number: int, constraint: Constraint, lane: _Lane) -> _Child:
+        reader, writer = os.pipe()
+        process = os.fork()
+        if process == 0:
+            os.close(reader)
+            _be_a_child(self._compile, constraint, lane.seconds, writer)
+        os.close(writer)
+        return _Child(number, constraint, process, reader, lane, time.monotonic() + WAIT_FACTOR * lane.seconds)
+
+    def _hear(self, selector: selectors.BaseSelector, child: _Child) -> None:
+        data = os.read(child.reader, 1 << 20)
+        if data:
+            child.reply += data
+            return
+        selector.unregister(child.reader)
+        os.close(child.reader)
+        child.lane.child = None
+        _, status = os.waitpid(child.process, 0)
+        if os.WIFEXITED(status):
+            self._reply([child.number, *json.loads(child.reply)])
+        elif os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+            self._was_slow(child)
+        else:  # libraries that get no memory, or too little stack, end the process
+            self._reply([child.number, "refused", TOO_LARGE])
+
+    def _was_slow(self, child: _Child) -> None:
+        if child.lane is self._short:
+            self._long.waiting.append((child.number, child.constraint))
+        else:
+            self._reply([child.number, "refused", TOO_SLOW.format(self._long.seconds)])
+
+    def _patience(self) -> float | None:
+        ends = [lane.child.end for lane in (self._short, self._long) if lane.child is not None]
+        return max(0.0, min(ends) - time.monotonic()) if ends else None
+
+    def _end_late_children(self) -> None:
+        for lane in (self._short, self._long):
+            if lane.child is not None and lane.child.end <= time.monotonic():
+                os.kill(lane.child.process, signal.SIGKILL)
+
+
+def _be_a_child(compile_one: Compile, constraint: Constraint, seconds: int, writer: int) -> None:
+    """Compile within the limits, reply and end."""
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        most = _address_space() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        try:
+            outcome = ["compiled", compile_one(constraint)]
+        except MemoryError:
+            outcome = ["refused", TOO_LARGE]
+        except Exception as error:  # whatever a library finds wrong with it
+            outcome = ["refused", " ".join(str(error).split())[:500] or type(error).__name__]
+        with os.fdopen(writer, "wb") as stream:
+            stream.write(json.dumps(outcome).encode())
+    finally:
+        os._exit(0)
+
+
+def _address_space() -> int:
+    """Bytes of address space that this process has already."""
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _read(length: int) -> bytes:
+    """So many bytes of what the other process writes, and none behind them."""
+    data = b""
+    while len(data) < length:
+        more = os.read(0, length - len(data))
+        if not more:
+            sys.exit(0)
+        data += more
+    return data
+
+
+def main() -> None:
+    """Serve the process that started this one, until it closes the connection."""
+    os.nice(19)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    replies = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is no reply
+    compile_one = pickle.loads(_read(int.from_bytes(_read(LENGTH_BYTES)))).load()
+
+    def reply(line: list[Any]) -> None:
+        with os.fdopen(os.dup(replies), "wb") as stream:
+            stream.write(json.dumps(line).encode() + b"\n")
+
+    Guard(compile_one, reply, int(sys.argv[1])).run(0)
+
+
+if __name__ == "__main__":
+    main()

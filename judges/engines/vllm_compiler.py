@@ -1,0 +1,92 @@
+"""Compiles constraints as vLLM's engine does, for ``judges.engines.pattern_guard`` (vLLM 0.29 to 0.32)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from judges.engines.pattern_guard import Constraint
+
+LARGEST_INDEX = 64 << 20
+"""Bytes of a compiled index as it lies on the disk: twice those of GroUSE's answer over 131,000 tokens."""
+
+STEPS = 32
+"""Tokens of an answer that is written to see how long a step takes under the constraint."""
+
+SLOW_STEP = 0.25
+"""Seconds of computing that one step may take: everybody's answers wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VLLMCompiler:
+    """Compiles and checks for an engine of vLLM.
+
+    Attributes:
+        config: The engine's ``VllmConfig``.
+    """
+
+    config: Any
+
+    def load(self) -> Callable[[Constraint], Constraint]:
+        """Load the tokenizer and the constraint backend."""
+        from vllm.v1.structured_output import StructuredOutputManager
+
+        from judges.engines.pattern_cache import PatternCache
+        from judges.engines.vllm_patterns import keep_patterns, make_searchable
+
+        make_searchable()
+        keep_patterns()
+        manager = StructuredOutputManager(self.config)
+        manager._use_async_grammar_compilation = False
+        _compile(manager, {"regex": '\\{"a": (0|1)\\}'})  # makes the backend
+        cache = getattr(manager.backend, "cache", None)
+        if isinstance(cache, PatternCache):
+            cache.largest = LARGEST_INDEX
+        return partial(_compile, manager)
+
+
+def _compile(manager: Any, constraint: Constraint) -> Constraint:
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+    from vllm.v1.structured_output.request import StructuredOutputRequest
+
+    config = manager.vllm_config
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(**constraint))
+    params._validate_structured_outputs(config.model_config, config.structured_outputs_config, manager.tokenizer)
+    wanted = StructuredOutputRequest(params.structured_outputs)
+    manager.grammar_init(SimpleNamespace(request_id="", structured_output_request=wanted, sampling_params=params))
+    grammar = wanted.grammar
+    if isinstance(grammar, Exception):
+        raise grammar
+    _check_steps(manager.backend, grammar)
+    return constraint_of(params.structured_outputs)
+
+
+def constraint_of(params: Any) -> Constraint:
+    """vLLM's ``StructuredOutputsParams`` as a dictionary of the fields that are set."""
+    public = [field for field in fields(params) if field.init]
+    return {field.name: value for field in public if (value := getattr(params, field.name)) != field.default}
+
+
+def _check_steps(backend: Any, grammar: Any) -> None:
+    """Write the begin of an answer, of legal tokens at random, and refuse a constraint under which a step takes long."""
+    chance = random.Random(0)
+    mask = backend.allocate_token_bitmask(1)
+    for _ in range(STEPS):
+        began = time.process_time()
+        grammar.fill_bitmask(mask, 0)
+        took = time.process_time() - began
+        if took > SLOW_STEP:
+            raise ValueError(f"the pattern takes {took:.1f} s for a token; make it simpler")
+        legal = np.flatnonzero(np.unpackbits(mask.numpy().view(np.uint8), bitorder="little"))
+        if grammar.is_terminated() or not len(legal):
+            return
+        if not grammar.accept_tokens("", [int(legal[chance.randrange(len(legal))])]):
+            return

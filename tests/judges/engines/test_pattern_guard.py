@@ -1,0 +1,152 @@
+"""Strangers' patterns compile in a process with limits, and what compiles too slowly keeps no other waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from judges.engines import pattern_guard, weights
+from judges.engines.pattern_guard import PatternError, PatternGuard
+from judges.engines.pattern_guard_process import TOO_LARGE
+from judges.engines.pattern_guard_process import TOO_SLOW as SLOW
+from judges.engines.transformers import OUTLINES_BACKENDS, OutlinesCompiler
+from judges.errors import EngineError
+from tests.conftest import TINY
+from tests.judges.engines.fault_compiler import FaultCompiler
+
+HOSTILE = ["(a+)+(b{1,1000}){1,1000}", "(a|b)*a(a|b){24}", r"\[" + ",".join(['"[^"]{400}"'] * 400) + r"\]"]
+
+SECONDS = 2
+TOO_SLOW = SLOW.format(SECONDS)
+
+
+@pytest.fixture
+def guard(loop: asyncio.Runner) -> Iterator[PatternGuard]:
+    guard = PatternGuard(FaultCompiler(), seconds=SECONDS)
+    yield guard
+    loop.run(guard.close())
+
+
+def admit(guard: PatternGuard, order: str) -> Coroutine[Any, Any, object]:
+    return guard.admit({"regex": order})
+
+
+async def outcome(guard: PatternGuard, order: str) -> str:
+    try:
+        await admit(guard, order)
+    except PatternError as error:
+        return str(error)
+    return "compiled"
+
+
+def test_what_compiles_comes_back_as_the_engine_takes_it(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    assert loop.run(guard.admit({"regex": "a"})) == {"regex": "a", "seen": True}
+
+
+@pytest.mark.parametrize(
+    ("order", "why"),
+    [
+        ("refuse", "it is no pattern"),
+        ("compute", TOO_SLOW),
+        ("take memory", TOO_LARGE),
+        ("take it by and by", TOO_LARGE),
+        ("abort", TOO_LARGE),
+    ],
+)
+def test_what_does_not_compile_is_refused_in_a_sentence(loop: asyncio.Runner, guard: PatternGuard, order: str, why: str) -> None:
+    assert loop.run(outcome(guard, order)) == why
+    assert loop.run(outcome(guard, "a")) == "compiled", "the process goes on"
+
+
+def test_slow_patterns_keep_quick_ones_waiting_only_in_the_short_lane(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def order_of_ends() -> list[str]:
+        ended: list[str] = []
+
+        async def one(order: str) -> None:
+            await outcome(guard, order)
+            ended.append(order)
+
+        await asyncio.gather(*(one(order) for order in ("compute 1", "compute 2", "quick")))
+        return ended
+
+    assert loop.run(order_of_ends()) == ["quick", "compute 1", "compute 2"]
+
+
+def test_a_pattern_is_compiled_once_also_where_many_ask_at_once(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def ask() -> list[str]:
+        return await asyncio.gather(*(outcome(guard, "refuse") for _ in range(50)))
+
+    assert set(loop.run(ask())) == {"it is no pattern"}
+    assert loop.run(outcome(guard, "refuse")) == "it is no pattern"
+    assert next(guard._numbers) == 1, "one was sent"
+
+
+def test_whoever_gives_up_leaves_the_others_their_answer(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def ask() -> str:
+        first = asyncio.create_task(outcome(guard, "wait 0.5"))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(outcome(guard, "wait 0.5"))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert loop.run(ask()) == "compiled"
+
+
+@pytest.mark.stress
+def test_a_child_that_only_waits_is_ended_too(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    assert loop.run(outcome(guard, "wait 13")) == "compiled", "12 s in the short lane, then again in the long one"
+
+
+def test_a_guard_that_has_ended_is_started_again(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    with pytest.raises(EngineError, match="has ended; call again"):
+        loop.run(admit(guard, "end the guard"))
+    assert loop.run(outcome(guard, "a")) == "compiled"
+
+
+def test_too_many_that_wait_are_refused(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_guard, "MOST_WAITING", 2)
+
+    async def ask() -> list[object]:
+        return await asyncio.gather(*(admit(guard, f"wait 0.{n}") for n in range(1, 4)), return_exceptions=True)
+
+    assert [type(one) for one in loop.run(ask())] == [dict, dict, EngineError]
+
+
+def test_what_is_known_is_bounded(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_guard, "MOST_KNOWN", 3)
+    for number in range(5):
+        loop.run(admit(guard, str(number)))
+    assert len(guard._known) == 3
+
+
+def test_it_ends_with_the_process_that_started_it(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    loop.run(admit(guard, "a"))
+    process = guard._process
+    assert process is not None
+    assert os.getsid(process.pid) == process.pid, "a signal to our group does not reach it"
+    assert process.stdin is not None
+    process.stdin.close()
+    assert loop.run(process.wait()) == 0
+
+
+def test_a_guard_that_was_closed_starts_again(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    loop.run(admit(guard, "a"))
+    loop.run(guard.close())
+    assert loop.run(outcome(guard, "b")) == "compiled"
+
+
+@pytest.mark.parametrize("constraint", OUTLINES_BACKENDS)
+def test_real_patterns(loop: asyncio.Runner, constraint: str) -> None:
+    """xgrammar and guidance keep a pattern's repeats as they are, so these harm Outlines alone; none may take its engine."""
+    guard = PatternGuard(OutlinesCompiler(weights.locate(TINY), OUTLINES_BACKENDS[constraint]), seconds=SECONDS)
+    try:
+        assert loop.run(outcome(guard, r'\{"a": (0|1|2)\}')) == "compiled"
+        ends = {pattern: loop.run(outcome(guard, pattern)) for pattern in HOSTILE}
+    finally:
+        loop.run(guard.close())
+    assert set(ends.values()) <= ({TOO_SLOW, TOO_LARGE} if constraint == "outlines" else {"compiled", TOO_SLOW, TOO_LARGE})

@@ -1,0 +1,105 @@
+"""A server that is asked to stop in the middle of a batch, in every way that a terminal or an init system asks."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.running import RunningServer, batch_file, dialogues, send_batch
+from tests.server.test_crash import Uninterrupted, check, expected, uninterrupted, wait_until_done
+
+__all__ = ["uninterrupted"]
+
+WAYS = [(number, group) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for group in (False, True)]
+FEW = pytest.param(300, WAYS[1:5:2] + WAYS[5:], id="three ways")
+MANY = pytest.param(12_000, 20 * WAYS, id="20 moments each way", marks=pytest.mark.stress)
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 0, signal.SIGHUP: 0}
+
+SECONDS_TO_END = 90
+"""An engine's process that is still loading notices at the end of its imports that its parent is gone."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    server = RunningServer(tmp_path).start()
+    yield server
+    server.stop()
+
+
+def recorded(server: RunningServer, batch_id: str) -> int:
+    counts = server.client.batches.retrieve(batch_id).request_counts
+    assert counts is not None
+    assert counts.failed == 0
+    return counts.completed
+
+
+@pytest.mark.parametrize(("samples", "stops"), [FEW, MANY])
+def test_a_stop_leaves_every_line_judged_or_to_be_judged(
+    server: RunningServer, tmp_path: Path, samples: int, stops: list[tuple[signal.Signals, bool]], uninterrupted: Uninterrupted
+) -> None:
+    chance = random.Random(samples)
+    file = batch_file(tmp_path / "batch.jsonl", dialogues(samples))
+    server.wait_until_ready()
+    batch_id = send_batch(server.client, file)
+    for place, (number, group) in enumerate(stops, start=1):
+        wait_until_done(server, batch_id, int(samples * place / (len(stops) + 1)))
+        time.sleep(chance.uniform(0, 0.3))
+        before = recorded(server, batch_id)
+        engine = server.engine_pid
+        assert server.stop(number, group=group) == STATUS[number]
+        assert "line failed" not in server.log.read_text()
+        assert engine is not None
+        await_end(engine)
+        server.start().wait_until_ready()
+        assert recorded(server, batch_id) > before, "what was in progress was finished before the end"
+    check(server, batch_id, samples, expected(uninterrupted, server, file, samples))
+
+
+def test_a_second_signal_ends_at_once(server: RunningServer, tmp_path: Path) -> None:
+    server.wait_until_ready()
+    batch_id = send_batch(server.client, batch_file(tmp_path / "batch.jsonl", dialogues(400)))
+    wait_until_done(server, batch_id, 20)
+    engine = server.engine_pid
+    assert engine is not None
+    os.kill(engine, signal.SIGSTOP)  # the answers in progress do not come to an end
+    os.killpg(server.pid, signal.SIGINT)
+    time.sleep(1.5)
+    assert server.stop(signal.SIGTERM) == 128 + signal.SIGTERM
+    os.kill(engine, signal.SIGCONT)
+    await_end(engine)
+
+
+def test_a_signal_that_is_ignored_stays_so(server: RunningServer) -> None:
+    server.kill()
+    server.start(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)).wait_until_ready()
+    engine = server.engine_pid
+    os.killpg(server.pid, signal.SIGHUP)
+    time.sleep(1)
+    assert Path(f"/proc/{server.pid}").exists()
+    assert server.engine_pid == engine
+    assert engine is not None
+    assert os.getsid(engine) == engine != os.getsid(server.pid)
+
+
+@pytest.mark.parametrize("moment", [3.0, *(pytest.param(moment, marks=pytest.mark.stress) for moment in (0.5, 2.0, 5.0, 8.0))])
+def test_no_engine_outlives_a_server_that_is_killed_while_it_loads(server: RunningServer, moment: float) -> None:
+    end = time.monotonic() + 120
+    while not (engines := server.children("spawn_main")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(moment)
+    server.kill()
+    await_end(engines[0])
+
+
+def await_end(process: int) -> None:
+    end = time.monotonic() + SECONDS_TO_END
+    while Path(f"/proc/{process}").exists():
+        assert time.monotonic() < end, f"process {process} goes on without its server"
+        time.sleep(0.05)
