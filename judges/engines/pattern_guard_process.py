@@ -27,10 +27,9 @@ WAIT_FACTOR = 12
 
 GIB = 1 << 30
 
-TOO_SLOW = f"the pattern takes more than {LONG_SECONDS} s to compile; make it shorter, with fewer and smaller repeats"
-TOO_LARGE = (
-    f"the pattern takes more than {MEMORY // GIB} GiB of memory to compile; make it shorter, with fewer and smaller repeats"
-)
+ADVICE = "make it shorter, with fewer and smaller repeats"
+TOO_SLOW = f"the pattern takes more than {{}} s to compile; {ADVICE}"
+TOO_LARGE = f"the pattern takes more than {MEMORY // GIB} GiB of memory to compile; {ADVICE}"
 
 Compile = Callable[[Constraint], Constraint]
 
