@@ -33,12 +33,13 @@ class ContextOverflowError(MagistrateError):
         prompt_tokens: Length of the rendered prompt, in tokens.
         answer_tokens: Room the judge asks for its answer, in tokens.
         limit: Length of the model's context, in tokens.
+        at_least: Whether the prompt has more tokens than were counted.
     """
 
-    def __init__(self, prompt_tokens: int, answer_tokens: int, limit: int) -> None:
+    def __init__(self, prompt_tokens: int, answer_tokens: int, limit: int, *, at_least: bool = False) -> None:
         super().__init__(
-            f"context overflow: the prompt has {prompt_tokens:,} tokens and the answer needs room for "
-            f"{answer_tokens:,}, but the model's context holds {limit:,}"
+            f"context overflow: the prompt has {'at least ' if at_least else ''}{prompt_tokens:,} tokens and the answer needs "
+            f"room for {answer_tokens:,}, but the model's context holds {limit:,}"
         )
         self.prompt_tokens = prompt_tokens
         self.answer_tokens = answer_tokens

@@ -42,6 +42,9 @@ LABEL_ALTERNATIVES = 20
 LEAST_ROOM = 64
 """Tokens to go on with an answer freely, at least; a quarter of the answer's own room where that is more."""
 
+PIECE = 1 << 16
+"""Characters of a text that are put into a digest at a time."""
+
 Detail = dict[str, Any] | None
 
 THOUGHT_ENDS = "</think>"
@@ -73,9 +76,21 @@ def prepare(row: Row, judge: Judge) -> Question:
             inquiry = judge.render(row.sample)
         except SampleError as error:
             problem = f"{row.place}: {error}"
-    shown = [[message.role, message.content] for message in _messages(inquiry)] if inquiry else [problem]
-    key = hashlib.sha256(json.dumps([row.id, shown]).encode()).hexdigest()[:32]
-    return Question(row, inquiry, problem, key)
+    return Question(row, inquiry, problem, _key(row.id, inquiry, problem))
+
+
+def _key(row_id: str, inquiry: Inquiry | None, problem: str | None) -> str:
+    """The digest of ``[row_id, [[role, content], ...]]`` as JSON. A long text goes in by pieces: other threads run in between."""
+    if inquiry is None:
+        return hashlib.sha256(json.dumps([row_id, [problem]]).encode()).hexdigest()[:32]
+    digest = hashlib.sha256(f"[{json.dumps(row_id)}, [".encode())
+    for number, message in enumerate(_messages(inquiry)):
+        digest.update(f'{", " if number else ""}[{json.dumps(message.role)}, "'.encode())
+        for start in range(0, len(message.content), PIECE):
+            digest.update(json.dumps(message.content[start : start + PIECE])[1:-1].encode())
+        digest.update(b'"]')
+    digest.update(b"]]")
+    return digest.hexdigest()[:32]
 
 
 def unscored(question: Question, reason: str, judge: Judge, fingerprint: str) -> Verdict:

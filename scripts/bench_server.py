@@ -19,8 +19,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -275,11 +277,94 @@ def bench_memory(rounds: int, count: int = 1_000_000) -> list[str]:
     ]
 
 
+def hostile_calls(turn: int, count: int = 10) -> list[threading.Thread]:
+    """Calls whose patterns take longer to compile than anybody has, on their way. No two rounds have one in common."""
+    patterns: list[dict[str, Any]] = []
+    for number in range(count):
+        text = {"type": "string", "minLength": 400 + turn, "maxLength": 400 + turn}
+        array = {"type": "array", "items": text, "minItems": 400 + number, "maxItems": 400 + number}
+        regex = f"(a+)+(b{{1,{1000 + turn}}}){{1,{1000 + number}}}"
+        patterns.append({"json": array} if number % 2 else {"regex": regex})
+
+    def call(pattern: dict[str, Any]) -> None:
+        message = {"role": "user", "content": "Say hello."}
+        body = {"model": MODEL, "messages": [message], "max_tokens": 16, "structured_outputs": pattern}
+        answer = httpx.post(f"{URL}/v1/chat/completions", json=body, timeout=900)
+        assert answer.status_code == 400, answer.text[:300]
+
+    threads = [threading.Thread(target=call, args=(pattern,)) for pattern in patterns]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def bench_patterns(rounds: int, count: int = 100) -> list[str]:
+    """The latency of a call while nothing else runs, and beside calls with patterns that never finish compiling."""
+    idle95, busy95, ratios = [], [], []
+    with tempfile.TemporaryDirectory() as name, server(Path(name)):
+        calls(10, 0)
+        for turn in range(1, rounds + 1):
+            idle95.append(percentile(calls(count, 2 * turn)[0], 0.95))
+            hostile = hostile_calls(turn)
+            time.sleep(1)
+            busy95.append(percentile(calls(count, 2 * turn + 1, pause=0.1)[0], 0.95))
+            assert any(thread.is_alive() for thread in hostile), "they ended before the measured calls did"
+            for thread in hostile:
+                thread.join()
+            ratios.append(busy95[-1] / idle95[-1])
+    return [
+        f"| a call alone, p95, s | {spread(idle95, 3)} |",
+        f"| a call beside 10 hostile patterns, p95, s | {spread(busy95, 3)} |",
+        f"| **a call beside 10 hostile patterns over one alone, p95** | **{spread(ratios)}** |",
+    ]
+
+
+def post_large(size: int = 15_000_000) -> None:
+    """Send 20 samples that are many times too long, all at once."""
+    sample = {"id": "1", "context": ["Hello."], "response": "word " * (size // 5)}
+    body = json.dumps({"judge": "llm-eval", "samples": [sample]}).encode()
+
+    def call() -> None:
+        answer = httpx.post(f"{URL}/v1/judgments", content=body, headers={"content-type": "application/json"}, timeout=900)
+        assert "context overflow" in answer.json()["data"][0]["reason"]
+
+    with ThreadPoolExecutor(20) as pool:
+        for done in [pool.submit(call) for _ in range(20)]:
+            done.result()
+
+
+def bench_large(rounds: int) -> list[str]:
+    """How long a call of ``/health`` takes beside 20 samples of 15 MB."""
+    p99, longest, took = [], [], []
+    with tempfile.TemporaryDirectory() as name, server(Path(name)), httpx.Client(base_url=URL, timeout=900) as client:
+        calls(10, 0)
+        for _ in range(rounds):
+            latencies = []
+            began = time.perf_counter()
+            posting = subprocess.Popen([sys.executable, __file__, "--post-large"])
+            while posting.poll() is None:
+                start = time.perf_counter()
+                client.get("/health")
+                latencies.append(1000 * (time.perf_counter() - start))
+                time.sleep(0.005)
+            assert posting.returncode == 0
+            took.append(time.perf_counter() - began)
+            p99.append(percentile(latencies, 0.99))
+            longest.append(max(latencies))
+    return [
+        f"| seconds until 20 samples of 15 MB are refused | {spread(took, 1)} |",
+        f"| `/health` beside them, p99, ms | {spread(p99, 0)} |",
+        f"| `/health` beside them, longest, ms | {spread(longest, 0)} |",
+    ]
+
+
 BENCHES: dict[str, Callable[[int], list[str]]] = {
     "throughput": bench_throughput,
     "interactive": bench_interactive,
     "store": bench_store,
     "memory": bench_memory,
+    "patterns": bench_patterns,
+    "large": bench_large,
 }
 
 
@@ -289,10 +374,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--instant", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--post-large", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if arguments.serve:
         serve(arguments.serve, instant=arguments.instant)
+        return
+    if arguments.post_large:
+        post_large()
         return
     print("| figure | median (smallest to largest) |\n|---|---|")
     for name, bench in BENCHES.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -36,6 +37,9 @@ RUNNERS_KEPT = 256
 ALONE_AFTER, GIVEN_UP_AFTER = 3, 6
 """Deaths of an engine that a sample may be in progress at before it is judged with no other of its kind beside it, and before
 it is given up: an answer that ends the engine each time may not keep the others from theirs."""
+
+LARGE_SAMPLE = 100_000
+"""Characters from which a sample is rendered off the event loop: that takes milliseconds."""
 
 
 class JudgmentsRequest(JudgeRequest):
@@ -86,6 +90,7 @@ class Court:
         }
         self._runners: OrderedDict[tuple[Any, ...], tuple[Runner, Engine]] = OrderedDict()
         self._alone = asyncio.Lock()
+        self._preparing = ThreadPoolExecutor(1, "large samples")
 
     def begin(self) -> None:
         """Start loading the models."""
@@ -215,7 +220,7 @@ class Court:
     ) -> Verdict:
         """Judge one sample, again where the engine died beneath it."""
         began = time.perf_counter()
-        question = prepare(row, judge)
+        question = await self._prepared(row, judge)
         await self._admit(host, _of_a_caller(question, judge, request), urgent)
         for deaths in range(GIVEN_UP_AFTER):
             async with self._alone if deaths >= ALONE_AFTER else nullcontext(), host.answering(urgent=urgent):
@@ -231,6 +236,12 @@ class Court:
         self.metrics.judged(judge.name, verdict.status, time.perf_counter() - began, "now" if urgent else "batch")
         self.metrics.tokens(host.name, verdict.usage)
         return verdict
+
+    async def _prepared(self, row: Row, judge: Judge) -> Question:
+        """Render a row: a large one in a thread, one after another, so that everybody else is answered meanwhile."""
+        if row.sample is None or _letters(row.sample) < LARGE_SAMPLE:
+            return prepare(row, judge)
+        return await asyncio.get_running_loop().run_in_executor(self._preparing, prepare, row, judge)
 
     async def _admit(self, host: Host, patterns: Sequence[str], urgent: bool) -> None:
         """Have patterns compiled apart before the engine sees them, which need not be held for that."""
@@ -252,6 +263,14 @@ class Court:
                 self._runners.popitem(last=False)
         self._runners.move_to_end(key)
         return found[0]
+
+
+def _letters(value: Any) -> int:
+    """Characters of all texts in a value that was JSON."""
+    if isinstance(value, str):
+        return len(value)
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return sum(map(_letters, parts))
 
 
 def _of_a_caller(question: Question, judge: Judge, request: JudgeRequest) -> list[str]:

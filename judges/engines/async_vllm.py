@@ -10,6 +10,7 @@ import logging
 import os
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,16 @@ from judges.engines.pattern_guard import Constraint, PatternError, PatternGuard
 from judges.engines.vllm_compiler import VLLMCompiler, constraint_of
 from judges.engines.vllm_plugin import LAST_WORDS_VARIABLE
 from judges.engines.vllm_settings import MAX_LOGPROBS, HostedModel, generation, last_line, prepare_environment, sampling
-from judges.errors import ContextOverflowError, EngineError, RequestError
+from judges.errors import EngineError, RequestError
 
 URGENT, BULK = 0, 1
 """Priorities. Nobody waits for bulk, so it waits for everybody."""
 
 RESERVED = 8
 """Places that only urgent requests may take, beside those for ``max_num_seqs``."""
+
+LONG_PROMPT = 16_384
+"""Characters from which a prompt is encoded off the event loop: that takes milliseconds."""
 
 _one_at_a_time = threading.Lock()
 """Of several engines: libraries are imported once, each measures the memory that is free, and each is told by the environment
@@ -70,6 +74,7 @@ class AsyncVLLMEngine(Engine):
         self.window = 2 * self.hosted.max_num_seqs
         self.client: Any = None
         self.guard: PatternGuard | None = None
+        self._apart = ThreadPoolExecutor(1, "long prompts")
         self._starting = asyncio.Lock()
         self._numbers = itertools.count(1)
 
@@ -97,7 +102,7 @@ class AsyncVLLMEngine(Engine):
 
     def _load(self) -> Any:
         with _one_at_a_time:
-            self.chat = ChatTokenizer.load(self.hosted.folder)
+            self.chat, self._chat_apart = (ChatTokenizer.load(self.hosted.folder) for _ in range(2))
             return self._start_processes()
 
     def _start_processes(self) -> Any:
@@ -178,9 +183,7 @@ class AsyncVLLMEngine(Engine):
         client = self.client
         if client is None:
             raise EngineError("the engine is not running")
-        prompt_ids = self.chat.encode(request.messages, request.answer_start)
-        if len(prompt_ids) + request.max_tokens > self.context:
-            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
+        prompt_ids = await self._prompt(request)
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         output: Any = None
@@ -203,6 +206,12 @@ class AsyncVLLMEngine(Engine):
         except ValueError as error:
             raise RequestError(f"vLLM refused the request: {last_line(error)}") from error
         return generation(output)
+
+    async def _prompt(self, request: Request) -> list[int]:
+        """Token ids of the prompt. A long one is encoded in a thread, by a tokenizer of its own: one serves one thread only."""
+        if sum(len(message.content) for message in request.messages) <= LONG_PROMPT:
+            return self.chat.prompt(request, self.context)
+        return await asyncio.get_running_loop().run_in_executor(self._apart, self._chat_apart.prompt, request, self.context)
 
     def lane(self, *, priority: int = URGENT, adapter: Adapter | None = None) -> Engine:
         """This engine as one kind of caller sees it."""

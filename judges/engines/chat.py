@@ -9,11 +9,21 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from judges.errors import EngineError, RequestError
+from judges.engines.engine import Request
+from judges.errors import ContextOverflowError, EngineError, RequestError
 from judges.judge import Message
 
 MASK = "\ue000"
 """A private-use character that stands for one character of a special token's text inside a message."""
+
+LIKELY_LETTERS = 4
+"""Characters of a token of English. A prompt of more than so many for each token that has room is counted in slices first."""
+
+SLICE = 1 << 14
+"""Characters that are counted at a time."""
+
+CUT_TOKENS = 16
+"""Tokens by which a slice may have more than its text has as a part of the whole, since it is cut inside a word."""
 
 
 class ChatTokenizer:
@@ -47,6 +57,35 @@ class ChatTokenizer:
             return cls(AutoTokenizer.from_pretrained(str(folder)))
         except (OSError, ValueError) as error:
             raise EngineError(f"cannot load the tokenizer of {folder}: {error}") from error
+
+    def prompt(self, request: Request, context: int) -> list[int]:
+        """Token ids of a request's prompt.
+
+        Args:
+            request: What is asked.
+            context: Tokens that the prompt and the room for the answer may have together.
+
+        Raises:
+            ContextOverflowError: They have more. A prompt that is many times too long is refused before it is encoded as a whole.
+        """
+        room = context - request.max_tokens
+        texts = [message.content.strip() for message in request.messages]
+        if sum(map(len, texts)) > LIKELY_LETTERS * max(room, 0):
+            self._check_least(texts, request.max_tokens, context)
+        ids = self.encode(request.messages, request.answer_start)
+        if len(ids) > room:
+            raise ContextOverflowError(len(ids), request.max_tokens, context)
+        return ids
+
+    def _check_least(self, texts: Sequence[str], answer_tokens: int, context: int) -> None:
+        """Count tokens slice by slice until there are too many."""
+        counted = 0
+        for text in texts:
+            for start in range(0, len(text), SLICE):
+                part = self._encode(text[start : start + SLICE], special_tokens=False)
+                counted += max(0, len(part) - CUT_TOKENS)
+                if counted + answer_tokens > context:
+                    raise ContextOverflowError(counted, answer_tokens, context, at_least=True)
 
     def encode(self, messages: Sequence[Message], answer_start: str = "") -> list[int]:
         """Token ids of the conversation, up to where the answer starts or goes on.

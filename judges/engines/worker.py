@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine, Generation, Request
-from judges.errors import ContextOverflowError, EngineError
+from judges.errors import EngineError
 
 Result = TypeVar("Result")
 
@@ -77,17 +77,6 @@ class LocalEngine(Engine):
     def _work(self) -> None:
         """Answer jobs until told to stop. Runs in the worker's thread."""
 
-    def _encode(self, request: Request) -> list[int]:
-        """Token ids of the request's prompt.
-
-        Raises:
-            ContextOverflowError: It does not fit.
-        """
-        prompt_ids = self.chat.encode(request.messages, request.answer_start)
-        if len(prompt_ids) + request.max_tokens > self.context:
-            raise ContextOverflowError(len(prompt_ids), request.max_tokens, self.context)
-        return prompt_ids
-
     async def identify(self) -> None:
         return
 
@@ -103,7 +92,7 @@ class LocalEngine(Engine):
         if self._failure is not None:
             raise self._failure
         loop = asyncio.get_running_loop()
-        job = Job(request, self._encode(request), loop.create_future(), loop)
+        job = Job(request, self.chat.prompt(request, self.context), loop.create_future(), loop)
         self._open.add(job)
         try:
             self._inbox.put(job)
