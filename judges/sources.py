@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from judges.errors import MagistrateError
+from judges.json_text import RepeatedKeyError, parse_json
 from judges.judge import Sample
 from judges.samples import kind_of, well_formed
 from judges.spreadsheet import read_xlsx
@@ -30,12 +31,16 @@ class Row:
         place: File and row, for messages.
         sample: The fields, ``None`` where the row cannot be read.
         problem: What is wrong with the row.
+        number: Of the row in its input, from 1, as ``place`` has it.
+        occurrence: Which of the rows of this id it is, from 1; see ``judges.repeats``.
     """
 
     id: str
     place: str
     sample: Sample | None
     problem: str | None = None
+    number: int = 0
+    occurrence: int = 1
 
 
 def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
@@ -104,10 +109,25 @@ def _count(path: Path) -> int | None:
 def _row(path: Path, number: int, content: Any) -> Row:
     place = f"{path.name} row {number}"
     if isinstance(content, ValueError):
-        return Row(str(number), place, None, f"{place}: {content}")
+        return Row(str(number), place, None, f"{place}: {content}", number)
     if not isinstance(content, dict):
-        return Row(str(number), place, None, f"{place}: a sample must be an object, not {kind_of(content)}")
-    return Row(row_id(content, number), place, content)
+        return Row(str(number), place, None, f"{place}: a sample must be an object, not {kind_of(content)}", number)
+    return Row(row_id(content, number), place, content, number=number)
+
+
+def row_of(sample: Sample, number: int) -> Row:
+    """A sample of a program's own as a row.
+
+    Args:
+        sample: Its fields.
+        number: Its number, from 1.
+
+    Raises:
+        MagistrateError: It is no object.
+    """
+    if not isinstance(sample, Mapping):
+        raise MagistrateError(f"sample {number} must be an object, not {kind_of(sample)}; give a list of samples")
+    return Row(row_id(sample, number), f"sample {number}", sample, number=number)
 
 
 def row_id(sample: Sample, number: int | str) -> str:
@@ -140,9 +160,11 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _parse(line: bytes) -> Any:
     try:
-        return json.loads(line.rstrip().decode())
+        return parse_json(line.rstrip().decode())
     except UnicodeDecodeError as error:
         return ValueError(f"is not UTF-8 (byte {error.start + 1})")
+    except RepeatedKeyError as error:
+        return error
     except json.JSONDecodeError as error:
         return ValueError(f"is not JSON: {error.msg} at column {error.colno}")
     except ValueError as error:  # a number of thousands of digits
@@ -154,6 +176,8 @@ def _parse(line: bytes) -> Any:
 def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
     if path.stat().st_size < SMALL:
         content = _parse(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        if isinstance(content, RepeatedKeyError):
+            raise MagistrateError(f"{path}: an object {content}")
         if isinstance(content, ValueError):
             raise MagistrateError(f"{path} is not a JSON list: it {content}")
         if not isinstance(content, list):
@@ -167,9 +191,30 @@ def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
             raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
         file.seek(0)
         try:
-            yield from enumerate(ijson.items(file, "item", use_float=True), start=1)
+            for number, content in enumerate(ijson.items(file, "item", use_float=True, map_type=_Once), start=1):
+                key = _repeated(content)
+                yield number, content if key is None else RepeatedKeyError(key)
         except (ijson.JSONError, UnicodeDecodeError) as error:
             raise MagistrateError(f"{path} is not a JSON list: {str(error).splitlines()[0]}") from error
+
+
+class _Once(dict[str, Any]):
+    """An object that notes a key that it is given twice, for a parser that fills one key at a time."""
+
+    repeated: str | None = None
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self:
+            self.repeated = key
+        super().__setitem__(key, value)
+
+
+def _repeated(content: Any) -> str | None:
+    """A key that an object in it was given twice."""
+    if isinstance(content, _Once) and content.repeated is not None:
+        return content.repeated
+    parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    return next((key for key in map(_repeated, parts) if key is not None), None)
 
 
 def _read_csv(path: Path, encoding: str | None = None) -> Iterator[tuple[int, Any]]:
@@ -198,6 +243,12 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
     between = next((word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]), None)
     if between is not None:
         raise MagistrateError(f"{path}: {between} stand between the columns; save it with commas")
+    _check_distinct(path, [name for name in names if name])  # spreadsheets write columns without a name, for nobody to read
+
+
+def _check_distinct(path: Path, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise MagistrateError(f"{path}: two columns are called `{max(names, key=names.count)}`; rename one")
 
 
 def _marked(path: Path) -> str | None:
@@ -231,7 +282,9 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
 
     try:
         number = 0
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=1024):
+        file = pyarrow.parquet.ParquetFile(path)
+        _check_distinct(path, file.schema_arrow.names)
+        for batch in file.iter_batches(batch_size=1024):
             for content in batch.to_pylist():
                 number += 1
                 yield number, content

@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from judges.errors import MagistrateError
+from judges.json_text import parse_json
 from magistrate.columns import id_places, read_scores
 from solver import Assignment, SolverError, assign
 from solver.assignment import DEFAULT_SLACK
@@ -104,7 +105,7 @@ def _number(slack: str) -> float:
 
 def _read_priors(path: Path, names: list[str]) -> list[float]:
     try:
-        given = json.loads(path.read_bytes())
+        given = parse_json(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise MagistrateError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(given, dict):

@@ -16,8 +16,7 @@ import httpx
 
 from judges.errors import MagistrateError
 from judges.judge import Sample
-from judges.samples import kind_of
-from judges.sources import Row, read_rows, row_id
+from judges.sources import Row, read_rows, row_id, row_of
 from judges.verdict import ENGINE_FAULT, Verdict
 from magistrate.calls import Calls, ServerError, encoded
 
@@ -119,21 +118,6 @@ async def submit(
         there = [batch for batch in newest if batch["input_file_id"] == file["id"]]
         batch = there[0] if there else await calls.json("POST", BATCHES, wanted, again_if_lost=False)
     return AsyncBatch(calls, batch["id"])
-
-
-def row_of(sample: Sample, number: int) -> Row:
-    """A sample as a row of an input.
-
-    Args:
-        sample: What the user gave.
-        number: Its number, from 1.
-
-    Raises:
-        MagistrateError: It is no object.
-    """
-    if not isinstance(sample, Mapping):
-        raise MagistrateError(f"sample {number} must be an object, not {kind_of(sample)}; give a list of samples")
-    return Row(row_id(sample, number), f"sample {number}", sample)
 
 
 def sent(row: Row) -> Sample:

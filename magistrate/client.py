@@ -15,9 +15,10 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 from judges.engines.engine import EngineIdentity
 from judges.errors import MagistrateError
 from judges.judge import Sample
+from judges.sources import row_of
 from judges.verdict import Fingerprint, Verdict
 from judges.window import Work, as_reached
-from magistrate.batch import JUDGMENTS, AsyncBatch, row_of, sent, submit, verdict_of
+from magistrate.batch import JUDGMENTS, AsyncBatch, sent, submit, verdict_of
 from magistrate.calls import LOCAL, PATIENCE_SECONDS, Calls, ServerError, encoded
 
 CALL_SAMPLES = 16

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from judges.errors import MagistrateError
+from judges.json_text import parse_json
 
 BATCH = 1 << 18
 BUFFER = 1 << 20
@@ -175,7 +175,7 @@ def _read_json_lines(path: Path, choose: Choose, id_name: str) -> pa.Table:
 
 
 def _read_json(path: Path, choose: Choose, _: str) -> pa.Table:
-    rows = json.loads(path.read_bytes())
+    rows = parse_json(path.read_bytes())
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise MagistrateError(f"{path} must hold a list of rows; a row a line is a .jsonl file")
     columns = choose(list(dict.fromkeys(name for row in rows for name in row)))

@@ -6,7 +6,6 @@ shrunk turn by turn: the judge chooses, from a part of the list at a time, one c
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import unicodedata
@@ -20,6 +19,7 @@ from evals.qualeval.study_folder import StudyFolder
 from evals.tasks import Instance, Task
 from judges.discovery import Discovery, Shrink
 from judges.errors import MagistrateError
+from judges.json_text import parse_json
 from judges.qualeval import Kind
 from judges.sources import Row
 
@@ -108,7 +108,7 @@ def read_given(path: Path) -> dict[Kind, Found]:
     """
     kinds: tuple[Kind, ...] = ("domain", "subtask")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise MagistrateError(f"{path} cannot be read: {error}") from None
     if not isinstance(found, dict) or not found or found.keys() - set(kinds):

@@ -195,3 +195,56 @@ def test_an_encoding_that_is_none_is_refused(tmp_path: Path, encoding: str) -> N
 
 def test_an_encoding_is_for_csv_alone(tmp_path: Path) -> None:
     assert [row.sample for row in read_rows(write(tmp_path, ".jsonl"), "gb18030")] == ROWS
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
+def test_a_column_twice_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"rows{suffix}"
+    match suffix:
+        case ".csv":
+            path.write_text("id,response,response\n1,a,b\n")
+        case ".parquet":
+            columns = [arrow.array(["1"]), arrow.array(["a"]), arrow.array(["b"])]
+            arrow.parquet.write_table(arrow.Table.from_arrays(columns, ["id", "response", "response"]), path)
+        case ".xlsx":
+            book = openpyxl.Workbook()
+            for cells in (["id", "response", "response"], [1, "a", "b"]):
+                book.active.append(cells)
+            book.save(path)
+    with pytest.raises(MagistrateError, match=r"two columns .* `response`; rename one"):
+        list(read_rows(path))
+
+
+def test_columns_without_a_name_may_be_several(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,a,,\n1,b,,\n")
+    (row,) = read_rows(path)
+    assert row.sample is not None
+    assert (row.id, row.sample["a"]) == ("1", "b")
+
+
+def test_a_key_twice_is_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1, "a": 2}\n{"b": [{"c": 1, "c": 1}]}\n{"a": {"a": 1}}\n')
+    rows = list(read_rows(path))
+    assert [row.problem for row in rows] == [
+        "rows.jsonl row 1: has the key `a` twice; leave one of them",
+        "rows.jsonl row 2: has the key `c` twice; leave one of them",
+        None,
+    ]
+    (path := tmp_path / "rows.json").write_text('[{"b": 1}, {"a": 1, "a": 2}]')
+    with pytest.raises(MagistrateError, match=r"rows.json: an object has the key `a` twice"):
+        list(read_rows(path))
+
+
+def test_a_key_twice_is_a_bad_row_of_a_list_too_large_to_be_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judges.sources.SMALL", 10)
+    (path := tmp_path / "rows.json").write_text('[{"b": 1}, {"a": 1, "a": 2}, {"b": [{"c": 1, "c": 1}]}, {"a": {"a": [1.5, 2]}}]')
+    rows = list(read_rows(path))
+    assert [row.problem and row.problem.partition(": ")[2] for row in rows] == [
+        None,
+        "has the key `a` twice; leave one of them",
+        "has the key `c` twice; leave one of them",
+        None,
+    ]
+    assert rows[3].sample == {"a": {"a": [1.5, 2]}}
