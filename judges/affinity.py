@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from judges.errors import AnswerError, MagistrateError
 from judges.form import AnswerModel, Form, answer_model, json_object
-from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill
 from judges.qualeval import PLURAL, Kind, check_kind, numbered, words
 from judges.samples import text_field, turns_field
@@ -75,6 +75,7 @@ class Affinity(Judge):
     """
 
     name = "affinity"
+    fields = Fields(("input",), ("ground_truth", "generation"))
 
     def __init__(
         self,
@@ -92,6 +93,8 @@ class Affinity(Judge):
         self.attributes = _check_attributes(attributes)
         self.kind = kind
         self.output = output
+        if output != "none":
+            self.fields = Fields(("input", output))
         self.evidence = evidence
         count = len(self.attributes)
         groups = math.ceil(count / MOST_TOGETHER)

@@ -168,7 +168,7 @@ class JudgeEntry:
     Attributes:
         make: Makes it; its keywords are the options.
         asks: What it judges, in a line.
-        needs: The fields of a sample.
+        needs: The fields of a sample, in words.
         source: Where the method comes from.
         options: Name to option.
         required: Options that must be given.
@@ -211,21 +211,21 @@ JUDGES: Mapping[str, JudgeEntry] = {
     LLMEval.name: JudgeEntry(
         LLMEval,
         asks="a reply, or a whole dialogue: content, grammar, relevance, appropriateness, or metrics of your own",
-        needs="context, response, and reference where there is one; or dialogue",
+        needs=str(LLMEval.fields),
         source="https://arxiv.org/abs/2305.13711",
         options={"metrics": METRICS, "scale": _one_of(*SCALES), "use_reference": SWITCH},
     ),
     Grouse.name: JudgeEntry(
         Grouse,
         asks="an answer grounded in references: relevancy, completeness, usefulness, faithfulness",
-        needs="input, actual_output, expected_output, references",
+        needs=str(Grouse.fields),
         source="https://arxiv.org/abs/2409.06595",
         options={"per_metric": SWITCH, "max_tokens": _whole(MOST_TOKENS)},
     ),
     Pairwise.name: JudgeEntry(
         Pairwise,
         asks="which of two answers is better, in both orders",
-        needs="question, answer_a, answer_b; reference_answer and evaluating_guidance where there are any",
+        needs=str(Pairwise.fields),
         source="https://github.com/open-compass/opencompass",
         options={
             "orders": _one_of(*get_args(Orders)),
@@ -238,7 +238,7 @@ JUDGES: Mapping[str, JudgeEntry] = {
     Affinity.name: JudgeEntry(
         Affinity,
         asks="how much an instance has of each attribute, 1 to 5, with evidence",
-        needs="input; ground_truth or generation where that is shown",
+        needs=str(Affinity.fields),
         source=QUALEVAL,
         options={
             "attributes": Option(STRINGS, "FILE", _spell_names),
@@ -251,21 +251,21 @@ JUDGES: Mapping[str, JudgeEntry] = {
     Discovery.name: JudgeEntry(
         Discovery,
         asks="which domains or sub-tasks a few instances have",
-        needs="examples: a list",
+        needs=f"{Discovery.fields}: a list",
         source=QUALEVAL,
         options={"kind": KIND, "task": _one_of(*get_args(Task)), "most": _whole(MOST_LISTED)},
     ),
     Shrink.name: JudgeEntry(
         Shrink,
         asks="which of many attributes are the best",
-        needs="attributes: a list",
+        needs=f"{Shrink.fields}: a list",
         source=QUALEVAL,
         options={"kind": KIND, "factor": FACTOR, "least": _whole(MOST_LISTED)},
     ),
     Insight.name: JudgeEntry(
         Insight,
         asks="what the figures of a breakdown say, in a few sentences",
-        needs="task_instruction, priors, proficiency; distances where there are any",
+        needs=str(Insight.fields),
         source=QUALEVAL,
         options={"most": _whole(MOST_LISTED)},
     ),
@@ -345,8 +345,11 @@ class ModelEntry:
         return (self.weights_gib + 4.0) * 1.1
 
 
+EMBEDDED = "magistrate-tiny"
+"""The model that comes with Magistrate, which judges where none is named."""
+
 MODELS: Mapping[str, ModelEntry] = {
-    "magistrate-tiny": ModelEntry("magistrate-tiny", "trying the stack on a CPU; not for real judgements", 0.01),
+    EMBEDDED: ModelEntry(EMBEDDED, "trying the stack on a CPU; not for real judgements", 0.01),
     "llama-3.1-8b": ModelEntry("meta-llama/Llama-3.1-8B-Instruct", "LLM-Eval as its article runs it", 15.0),
     "llama-3-grouse": ModelEntry("illuin/llama-3-grouse", "grounded question answering", 15.0, judge=Grouse.name),
 }

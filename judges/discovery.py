@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Inquiry, Judge, Message, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, Message, Prompt, Reading, Sample
 from judges.prompt_files import fill
 from judges.qualeval import PLURAL, Kind, check_kind, numbered, words
 from judges.samples import kind_of, strings_field, well_formed
@@ -56,6 +56,7 @@ class Discovery(Judge):
     """
 
     name = "discovery"
+    fields = Fields(("examples",))
 
     def __init__(self, *, kind: Kind = "domain", task: Task = "general", most: int = 15) -> None:
         check_kind(kind)
@@ -108,6 +109,7 @@ class Shrink(Judge):
     """
 
     name = "shrink"
+    fields = Fields(("attributes",))
 
     def __init__(self, *, kind: Kind = "domain", factor: float = 4.0, least: int = 15) -> None:
         check_kind(kind)

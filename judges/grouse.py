@@ -7,13 +7,13 @@ Source: model card of illuin/llama-3-grouse, after Muller et al., "GroUSE", http
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill, prompt_file
 from judges.samples import spelt_tags, strings_field, text_field
 
@@ -108,6 +108,7 @@ class Grouse(Judge):
     """
 
     name = "grouse"
+    fields = Fields(("input", "actual_output", "expected_output", "references"))
 
     def __init__(self, *, per_metric: bool = False, max_tokens: int = 2048) -> None:
         self.per_metric = per_metric
@@ -123,6 +124,10 @@ class Grouse(Judge):
         one: dict[str, Level] = {metric: "ordinal" if metric in GRADES else "nominal" for metric in METRICS}
         one |= {"positive_acceptance": "nominal", "negative_rejection": "nominal"}
         return {prefix + metric: level for prefix in ANSWERS.values() for metric, level in one.items()}
+
+    @property
+    def legal(self) -> Mapping[str, Collection[Score]]:
+        return {metric: (*(range(1, 6) if level == "ordinal" else (0, 1)), None) for metric, level in self.levels.items()}
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import Form, answer_model
-from judges.judge import Inquiry, Judge, Message, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, Message, Prompt, Reading, Sample
 from judges.prompt_files import fill
 from judges.qualeval import words
 from judges.samples import kind_of, text_field, well_formed
@@ -34,6 +34,7 @@ class Insight(Judge):
     """
 
     name = "insight"
+    fields = Fields(("task_instruction", "priors", "proficiency"), ("distances",))
 
     def __init__(self, *, most: int = 8) -> None:
         if most < 1:

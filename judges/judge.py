@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -26,6 +26,30 @@ Score = int | float | str | None
 
 Level = Literal["nominal", "ordinal", "interval"]
 """What a metric's values can be compared by: equal or not, order, or distance (Stevens' levels of measurement)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a sample that a judge reads.
+
+    Attributes:
+        needed: Those that a sample must have.
+        optional: Those that are shown where there are any.
+        instead: One that does in place of all that are needed.
+    """
+
+    needed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    instead: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.needed, *self.optional, *([self.instead] if self.instead else ()))
+
+    def __str__(self) -> str:
+        optional = f", perhaps {', '.join(self.optional)}" if self.optional else ""
+        return ", ".join(self.needed) + optional + (f"; or {self.instead}" if self.instead else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +131,12 @@ class Judge(ABC):
 
     Attributes:
         name: How users call the judge.
+        fields: The fields of a sample that it reads.
         form: The form of its answers, of a judge that has one.
     """
 
     name: str
+    fields: Fields = Fields()
     form: Form[Any]
 
     @abstractmethod
@@ -149,6 +175,11 @@ class Judge(ABC):
     def label_orders(self) -> Mapping[str, Sequence[str]]:
         """Metric to its labels from lowest to highest, for ordinal metrics whose values are labels."""
         return {}
+
+    @property
+    def legal(self) -> Mapping[str, Collection[Score]]:
+        """Metric to every score that it may have; ``None`` is among them where the metric may not apply."""
+        return {score.metric: score.legal for score in self.numeric_scores}
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:

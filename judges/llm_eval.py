@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from judges.errors import MagistrateError
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample
 from judges.prompt_files import fill, prompt_file
 from judges.samples import text_field, turns_field
 
@@ -44,6 +44,7 @@ class LLMEval(Judge):
     """
 
     name = "llm-eval"
+    fields = Fields(("context", "response"), ("reference",), instead="dialogue")
 
     def __init__(
         self,

@@ -6,13 +6,13 @@ Source: OpenCompass, "Subjective Evaluation Guidance", whose four choices these 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, get_args
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import AnswerModel, Form
-from judges.judge import Inquiry, Judge, Label, Level, Message, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, Label, Level, Message, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill, prompt_file
 from judges.samples import spelt_tags, text_field, turns_of
 
@@ -61,6 +61,7 @@ class Pairwise(Judge):
     """
 
     name = "pairwise"
+    fields = Fields(("question", "answer_a", "answer_b"), ("reference_answer", "evaluating_guidance"))
 
     def __init__(
         self,
@@ -87,6 +88,10 @@ class Pairwise(Judge):
     def levels(self) -> Mapping[str, Level]:
         metrics = ("preference", "orders_agree") if self.orders == "both" else ("preference",)
         return dict.fromkeys(metrics, "nominal")
+
+    @property
+    def legal(self) -> Mapping[str, Collection[Score]]:
+        return {metric: (0, 1) if metric == "orders_agree" else (*CHOICES, TIE) for metric in self.levels}
 
     @property
     def label(self) -> Label:

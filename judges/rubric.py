@@ -6,13 +6,13 @@ The words around the rubric stand in ``prompts/rubric.toml``; ``rubric_file`` re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
 from judges.prompt_files import fill, prompt_file
 from judges.rubric_check import load_rubric
 from judges.rubric_file import REASONING, Example, Metric, RubricFile
@@ -42,6 +42,7 @@ class Rubric(Judge):
     def __init__(self, file: RubricFile, *, reasoning: bool | None = None) -> None:
         self.file = file if reasoning is None else file.with_reasoning(reasoning)
         self.name = file.name
+        self.fields = Fields(tuple(file.fields))
         room = self.file.max_tokens or self.file.room + SLACK + REASONING_TOKENS * self.file.reasoning
         self.form: Form[AnswerModel] = Form(answer_model("Scores", _parts(self.file)), room)
 
@@ -64,6 +65,10 @@ class Rubric(Judge):
     @property
     def label_orders(self) -> Mapping[str, Sequence[str]]:
         return {metric.name: [str(label) for label in metric.legal] for metric in self.file.metrics if metric.ordered}
+
+    @property
+    def legal(self) -> Mapping[str, Collection[Score]]:
+        return {metric.name: _legal(metric) for metric in self.file.metrics}
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:
@@ -124,7 +129,11 @@ class Rubric(Judge):
 def _parts(file: RubricFile) -> dict[str, Any]:
     """The keys of an answer and their types: reasons before scores, every score an enumeration."""
     parts: dict[str, Any] = {REASONING: str} if file.reasoning else {}
-    return parts | {metric.name: Literal[(*metric.legal, *([None] if metric.optional else []))] for metric in file.metrics}
+    return parts | {metric.name: Literal[_legal(metric)] for metric in file.metrics}
+
+
+def _legal(metric: Metric) -> tuple[Score, ...]:
+    return (*metric.legal, None) if metric.optional else tuple(metric.legal)
 
 
 def _description(metric: Metric) -> str:
