@@ -24,6 +24,7 @@ from judges.judge import Message
 from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
+from judges.verdict_file import numbered_verdicts
 
 TRAINING = 1000
 VALIDATION = 200
@@ -74,18 +75,8 @@ def read_verdicts(path: Path) -> list[Verdict]:
     Raises:
         MagistrateError: The file cannot be read, or holds something else.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
     found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            verdict = Verdict.from_json(line)
-        except ValueError as error:
-            raise MagistrateError(
-                f"{path} line {number}: {error}; give what `magistrate score --judge grouse` has written"
-            ) from None
+    for number, verdict in numbered_verdicts(path, _WHOLE):
         if verdict.judge != Grouse.name:
             raise MagistrateError(f"{path} line {number} is a verdict of `{verdict.judge}`, not of `{Grouse.name}`")
         found.append(verdict)

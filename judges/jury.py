@@ -123,6 +123,7 @@ class Jury:
             sample=_digest([[name, verdict and verdict.sample] for name, verdict in sorted(verdicts.items())])[:32],
             fingerprint=self._fingerprint(verdicts),
             usage=sum((verdict.usage for verdict in present), Usage()),
+            occurrence=present[0].occurrence,
         )
 
     def agreement(self) -> dict[str, MetricAgreement]:

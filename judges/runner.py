@@ -110,6 +110,7 @@ def unscored(question: Question, reason: str, judge: Judge, fingerprint: str) ->
         notes=list(question.inquiry.notes) if question.inquiry else [],
         sample=question.key,
         fingerprint=fingerprint,
+        occurrence=question.row.occurrence,
     )
 
 
@@ -217,6 +218,7 @@ class Runner:
             sample=question.key,
             fingerprint=self.fingerprint,
             usage=asked.usage,
+            occurrence=question.row.occurrence,
         )
 
     def _expected(self, answers: Sequence[_Answer]) -> tuple[dict[str, Expectation | None] | None, list[str]]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from judges.engines.engine import EngineIdentity, Usage
 from judges.expected import Expectation
+from judges.json_text import parse_json
 from judges.judge import Judge, Score
+from judges.samples import kind_of
 
 Status = Literal["scored", "unscored"]
 
@@ -80,6 +85,7 @@ class Verdict:
         sample: Digest of what the judge was shown, and of the sample's id.
         fingerprint: Digest of everything else that the verdict depends on.
         usage: Tokens taken.
+        occurrence: Which of the rows of this id it is of, from 1. On disk it stands only where it is more than 1.
     """
 
     id: str
@@ -95,28 +101,83 @@ class Verdict:
     sample: str
     fingerprint: str
     usage: Usage = field(default_factory=Usage)
+    occurrence: Annotated[int, Field(ge=1)] = 1
+    __pydantic_config__ = ConfigDict(strict=True, allow_inf_nan=False)
+
+    def as_fields(self) -> dict[str, Any]:
+        """The verdict as a JSON object."""
+        found = asdict(self)
+        if self.occurrence == 1:
+            del found["occurrence"]
+        return found
 
     def to_json(self) -> str:
         """The verdict as one line of JSON, without the line's end."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(self.as_fields(), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Verdict:
-        """Read a line that ``to_json`` wrote.
+        """Read a line that ``to_json`` wrote, here or in another version.
+
+        Fields that are unknown here are passed over, and those that are missing have their defaults; ``id``, ``judge``,
+        ``status``, ``sample`` and ``fingerprint`` have none.
 
         Raises:
-            ValueError: The line is no verdict.
+            ValueError: The line is no verdict; its text names the field.
         """
-        fields = json.loads(line)
+        parse_json(line)
         try:
-            fields["usage"] = Usage(**fields["usage"])
-            if fields["expected"] is not None:
-                fields["expected"] = {name: value and Expectation(**value) for name, value in fields["expected"].items()}
-            return cls(**fields)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a verdict: {error}") from None
+            verdict = _READER.validate_json(line)
+        except ValidationError as error:
+            raise ValueError(_fault(error.errors(include_url=False)[0])) from None
+        if verdict.status == "unscored" and not (verdict.reason and verdict.scores is None):
+            raise ValueError("a verdict whose `status` is unscored has a `reason` and no `scores`")
+        if verdict.status == "scored" and verdict.scores is None:
+            raise ValueError("a verdict whose `status` is scored has `scores`")
+        return verdict
 
     @property
     def final(self) -> bool:
         """Whether a resumed run keeps it. An engine's fault says nothing about the sample."""
         return not (self.reason or "").startswith(ENGINE_FAULT)
+
+
+def fault_in(verdict: Verdict, judge: Judge) -> str | None:
+    """What is wrong with the scores of a verdict of this judge, as a sentence that names the field; ``None`` for nothing."""
+    if verdict.scores is None:
+        return None
+    legal = judge.legal
+    for metric, score in verdict.scores.items():
+        if metric not in legal:
+            return f"field `scores` has `{metric}`, which judge `{judge.name}` does not score"
+        if score not in legal[metric]:
+            return f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {_range(legal[metric])}"
+    for metric, expected in (verdict.expected or {}).items():
+        numbers = [score for score in legal.get(metric, ()) if isinstance(score, int)]
+        if expected is not None and numbers and not min(numbers) <= expected.expectation <= max(numbers):
+            return f"field `expected.{metric}` is {expected.expectation:g}, but judge `{judge.name}` scores {_range(numbers)}"
+    return None
+
+
+def _range(legal: Collection[Score]) -> str:
+    numbers = [score for score in legal if isinstance(score, int)]
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]} to {numbers[-1]}" + (" or null" if None in legal else "")
+    return ", ".join(map(json.dumps, legal))
+
+
+def _fault(error: ErrorDetails) -> str:
+    """The first fault of a line, as a sentence that names the field."""
+    place, value = error["loc"], error["input"]
+    if not place:
+        return error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] == "missing":
+        return f"field `{'.'.join(map(str, place))}` is missing"
+    words = error["msg"].replace("Input should", "must", 1).replace("must be a valid", "must be a")
+    if place[0] == "scores" and len(place) > 1:  # each kind of score has been tried
+        place, words = place[:2], "must be a number, a label or null"
+    shown = json.dumps(value)[:40] if isinstance(value, str | int | float) else kind_of(value)
+    return f"field `{'.'.join(map(str, place))}` {words}, not {shown}"
+
+
+_READER = TypeAdapter(Verdict)

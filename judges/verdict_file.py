@@ -10,16 +10,23 @@ import errno
 import fcntl
 import json
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from judges.errors import MagistrateError
-from judges.verdict import Fingerprint, Verdict
+from judges.judge import Judge
+from judges.verdict import Fingerprint, Verdict, fault_in
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 KEY_BYTES = 16
+MEND = "mend the line, or take it out to have its sample judged again"
 FIRST_BYTES = b'{"id": '
 """How every verdict begins. A last line without an end that begins otherwise was not torn by a crash: it is somebody's file."""
 
@@ -30,17 +37,21 @@ class VerdictFile:
     Args:
         path: The file. It may exist, from a run of the same fingerprint that did not finish.
         fingerprint: What this run's verdicts depend on.
+        judge: Whose verdicts they are; scores that it does not give are refused.
         overwrite: Whether to throw away what the file holds.
     """
 
-    def __init__(self, path: Path, fingerprint: Fingerprint, *, overwrite: bool = False) -> None:
+    def __init__(self, path: Path, fingerprint: Fingerprint, judge: Judge | None = None, *, overwrite: bool = False) -> None:
         self.path = path.resolve()
         self.fingerprint = fingerprint
+        self.judge = judge
         self.overwrite = overwrite
         self._file: BinaryIO | None = None
         self._found: Counter[bytes] = Counter()
         self._input = bytearray()
         self._written = bytearray()
+        self._later_rows: dict[int, int] = {}  # of the input: number of a row to its occurrence, where that is not 1
+        self._later_lines: dict[int, int] = {}  # of the file
 
     def __enter__(self) -> Self:
         """Open the file, mend it and read what is judged already.
@@ -72,9 +83,16 @@ class VerdictFile:
             self._file.close()
             self._file = None
 
-    def needs(self, key: str) -> bool:
-        """Whether the next sample of the input is still to be judged. Call it once for each sample, in the input's order."""
+    def needs(self, key: str, occurrence: int = 1) -> bool:
+        """Whether the next sample of the input is still to be judged. Call it once for each sample, in the input's order.
+
+        Args:
+            key: What the judge is shown, and the sample's id.
+            occurrence: Which of the samples of this id it is.
+        """
         raw = bytes.fromhex(key)
+        if occurrence > 1:
+            self._later_rows[len(self._input) // KEY_BYTES] = occurrence
         self._input += raw
         if self._found[raw] > 0:
             self._found[raw] -= 1
@@ -102,50 +120,53 @@ class VerdictFile:
             raise MagistrateError(
                 f"{self.path} cannot be written: {cause}; what is judged is safe, and the same command goes on from there"
             ) from error
-        self._written += bytes.fromhex(verdict.sample)
+        self._note(bytes.fromhex(verdict.sample), verdict.occurrence)
 
     def finish(self, *, whole: bool = True) -> Path | None:
         """Put the verdicts in the order of the input, once every sample has one.
 
+        A verdict of an id that is in the input, but made of something else than the sample now holds, is moved to a file beside
+        this one, not thrown away: no sample has two.
+
         Args:
-            whole: Whether every sample of the input was asked about. If so, verdicts of samples that the input no longer has are
-                moved to a file beside this one, not thrown away. If not, other verdicts stay, behind those asked about.
+            whole: Whether every sample of the input was asked about. If so, verdicts of ids that the input no longer has are
+                moved likewise. If not, they stay, behind those asked about.
 
         Returns:
-            The file of verdicts left over, ``None`` where there are none.
+            The file of verdicts left over, ``None`` where none was moved.
         """
-        if self._written == self._input:
+        if self._written == self._input and self._later_lines == self._later_rows:
             return None
-        assert self._file is not None
-        places: dict[bytes, list[tuple[int, int]]] = {}
-        start = 0
-        for number, line in enumerate(self._lines()):
-            key = bytes(self._written[number * KEY_BYTES : (number + 1) * KEY_BYTES])
-            places.setdefault(key, []).append((start, len(line)))
-            start += len(line)
-        for spans in places.values():
-            spans.reverse()
+        starts = array("Q", [0])
+        for line in self._lines():
+            starts.append(starts[-1] + len(line))
+        chosen = _matched(self._written, self._input)
+        leaving, staying = self._others(starts, chosen, whole=whole)
         ordered = self.path.with_name(self.path.name + ".ordered")
         leftover = self.path.with_name(f"{self.path.stem}.leftover{self.path.suffix}")
         try:
             with ordered.open("wb") as target:
-                for at in range(0, len(self._input), KEY_BYTES):
-                    target.write(self._span(places[bytes(self._input[at : at + KEY_BYTES])].pop()))
-                remaining = sorted(span for spans in places.values() for span in spans)
-                if not whole:
-                    target.writelines(self._span(span) for span in remaining)
-                target.flush()
-                os.fsync(target.fileno())
-            if whole and remaining:
+                for row, number in enumerate(chosen):
+                    line = self._line(starts, number)
+                    occurrence = self._later_rows.get(row, 1)
+                    target.write(line if self._later_lines.get(number, 1) == occurrence else _told_apart(line, occurrence))
+                target.writelines(self._line(starts, number) for number in staying)
+                _sync(target)
+            if len(leaving):
                 with leftover.open("ab") as side:
-                    side.writelines(self._span(span) for span in remaining)
+                    side.writelines(self._line(starts, number) for number in leaving)
+                    _sync(side)
             ordered.replace(self.path)
         except OSError as error:
             ordered.unlink(missing_ok=True)
             raise MagistrateError(
                 f"{self.path} is complete but could not be put in the input's order: {error.strerror or error}"
             ) from error
-        return leftover if whole and remaining else None
+        return leftover if len(leaving) else None
+
+    def asked(self) -> Iterator[Verdict]:
+        """Read the verdicts on the samples that were asked about, in the input's order. The file must be finished."""
+        return islice(self.verdicts(), len(self._input) // KEY_BYTES)
 
     def verdicts(self) -> Iterator[Verdict]:
         """Read the file's verdicts, in its order."""
@@ -153,10 +174,33 @@ class VerdictFile:
             for line in file:
                 yield Verdict.from_json(line)
 
-    def _span(self, span: tuple[int, int]) -> bytes:
+    def _others(self, starts: array[int], chosen: NDArray[Any], *, whole: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The lines of no sample of the input: those to be moved away, and those that stay."""
+        import numpy as np
+
+        others = np.setdiff1d(np.arange(len(starts) - 1), chosen)
+        if whole or not len(others):
+            return others, others[:0]
+        asked = (self._name(starts, number, self._later_rows.get(row, 1)) for row, number in enumerate(chosen))
+        names = np.fromiter(asked, np.int64, len(chosen))
+        there = (self._name(starts, number, self._later_lines.get(number, 1)) for number in others)
+        replaced = np.isin(np.fromiter(there, np.int64, len(others)), names)
+        return others[replaced], others[~replaced]
+
+    def _name(self, starts: array[int], number: int, occurrence: int) -> int:
+        """A number for the id of a line and its occurrence."""
+        return hash((Verdict.from_json(self._line(starts, number)).id, occurrence))
+
+    def _note(self, key: bytes, occurrence: int) -> None:
+        """Note a line of the file."""
+        if occurrence > 1:
+            self._later_lines[len(self._written) // KEY_BYTES] = occurrence
+        self._written += key
+
+    def _line(self, starts: array[int], number: int) -> bytes:
         assert self._file is not None
-        self._file.seek(span[0])
-        return self._file.read(span[1])
+        self._file.seek(starts[number])
+        return self._file.read(starts[number + 1] - starts[number])
 
     def _lock(self) -> None:
         assert self._file is not None
@@ -182,22 +226,25 @@ class VerdictFile:
         for number, line in enumerate(self._lines(), start=1):
             if not line.endswith(b"\n"):
                 if not line.startswith(FIRST_BYTES[: len(line)]):
-                    raise self._not_ours(number)
+                    raise self._not_ours(number, "it has no end")
                 break
             end += len(line)
             try:
                 verdict = Verdict.from_json(line)
                 key = bytes.fromhex(verdict.sample)
-            except (ValueError, TypeError):
-                raise self._not_ours(number) from None
+            except ValueError as error:
+                raise self._not_ours(number, str(error)) from None
+            if len(key) != KEY_BYTES:
+                raise self._not_ours(number, f"field `sample` must have {2 * KEY_BYTES} digits, not {2 * len(key)}")
             if verdict.fingerprint != self.fingerprint.digest:
                 raise MagistrateError(
                     f"{self.path} holds verdicts of another judge, model or setting ({self._difference(verdict.fingerprint)}); "
                     "give another `-o`, or `--overwrite`"
                 )
+            check_scores(verdict, self.judge, self.path, number)
             if verdict.final:
                 self._found[key] += 1
-                self._written += key
+                self._note(key, verdict.occurrence)
             else:
                 dropped = True
         self._file.truncate(end)
@@ -211,8 +258,7 @@ class VerdictFile:
         try:
             with mended.open("wb") as target:
                 target.writelines(line for line in self._lines() if Verdict.from_json(line).final)
-                target.flush()
-                os.fsync(target.fileno())
+                _sync(target)
             mended.replace(self.path)
             self._file.close()
             self._file = self.path.open("a+b", buffering=0)
@@ -221,30 +267,23 @@ class VerdictFile:
             raise MagistrateError(f"{self.path} cannot be written: {error.strerror or error}") from error
         self._lock()
 
-    def _not_ours(self, number: int) -> MagistrateError:
-        return MagistrateError(f"{self.path} line {number} is no verdict of Magistrate; give another `-o`, or `--overwrite`")
-
-    def _sidecar(self) -> Path:
-        return self.path.with_name(self.path.name + ".fingerprints.json")
-
-    def _known(self) -> dict[str, object]:
-        try:
-            return dict(json.loads(self._sidecar().read_text()))
-        except (OSError, ValueError):
-            return {}
+    def _not_ours(self, number: int, why: str) -> MagistrateError:
+        there = f"{self.path} line {number} is no verdict of Magistrate: {why}"
+        return MagistrateError(f"{there}; {MEND}, give another `-o`, or `--overwrite`")
 
     def _describe(self) -> None:
         """Write what the fingerprint stands for beside the verdicts."""
-        known = self._known() | {self.fingerprint.digest: self.fingerprint.fields()}
+        known = known_fingerprints(self.path) | {self.fingerprint.digest: self.fingerprint.fields()}
+        sidecar = _sidecar(self.path)
         try:
-            scratch = self._sidecar().with_suffix(".scratch")
+            scratch = sidecar.with_suffix(".scratch")
             scratch.write_text(json.dumps(known, indent=2) + "\n")
-            scratch.replace(self._sidecar())
+            scratch.replace(sidecar)
         except OSError as error:
-            raise MagistrateError(f"{self._sidecar()} cannot be written: {error.strerror or error}") from error
+            raise MagistrateError(f"{sidecar} cannot be written: {error.strerror or error}") from error
 
     def _difference(self, digest: str) -> str:
-        other = self._known().get(digest)
+        other = known_fingerprints(self.path).get(digest)
         if not isinstance(other, dict):
             return f"fingerprint {digest}"
         ours, theirs = _flat(self.fingerprint.fields()), _flat(other)
@@ -262,6 +301,33 @@ def _flat(fields: dict[str, object], prefix: str = "") -> dict[str, object]:
     return flat
 
 
+def _matched(written: bytearray, wanted: bytearray) -> NDArray[Any]:
+    """For each key that is wanted, the number of a line with that key. Of equal keys the first has the first line."""
+    import numpy as np
+
+    have, want = (np.frombuffer(keys, f"S{KEY_BYTES}") for keys in (written, wanted))
+    lines, rows = (np.argsort(keys, kind="stable") for keys in (have, want))
+    asked = want[rows]
+    before = np.arange(len(want)) - np.searchsorted(asked, asked)
+    found = np.empty(len(want), np.int64)
+    found[rows] = lines[np.searchsorted(have[lines], asked) + before]
+    assert np.array_equal(have[found], want), "a sample has no verdict"
+    return found
+
+
+def _told_apart(line: bytes, occurrence: int) -> bytes:
+    """A verdict's line with another occurrence."""
+    fields = json.loads(line) | {"occurrence": occurrence}
+    if occurrence == 1:
+        del fields["occurrence"]
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a file that hold something, with their numbers.
 
@@ -277,17 +343,50 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def numbered_verdicts(path: Path) -> Iterator[tuple[int, Verdict]]:
+def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[int, Verdict]]:
     """The verdicts of a file that may be anybody's, with the numbers of their lines.
 
+    Args:
+        path: The file.
+        judge: Whose scores they have, where that is known; verdicts of other judges are not looked at.
+
     Raises:
-        MagistrateError: It cannot be read, or a line is no verdict.
+        MagistrateError: It cannot be read, a line is no verdict, or has a score that the judge does not give.
     """
     for number, line in numbered_lines(path):
         try:
             verdict = Verdict.from_json(line)
-        except (ValueError, KeyError, TypeError) as error:
-            torn = isinstance(error, ValueError) and not line.endswith(b"\n")
+        except ValueError as error:
+            torn = isinstance(error, json.JSONDecodeError | UnicodeDecodeError) and not line.endswith(b"\n")
             mended = "; the run that wrote it was stopped there, and the same command goes on from it" if torn else ""
             raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}{mended}") from None
+        check_scores(verdict, judge, path, number)
         yield number, verdict
+
+
+def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int) -> None:
+    """See that a verdict of a file has only scores that its judge gives.
+
+    Args:
+        verdict: What the line says.
+        judge: Whose it is, where that is known; a verdict of another judge is not looked at.
+        path: The file.
+        number: Of the line.
+
+    Raises:
+        MagistrateError: It has another; the sentence names the file, the line and the field.
+    """
+    if judge is not None and verdict.judge == judge.name and (fault := fault_in(verdict, judge)):
+        raise MagistrateError(f"{path} line {number}: {fault}; {MEND}")
+
+
+def known_fingerprints(path: Path) -> dict[str, Any]:
+    """What the fingerprints of a file of verdicts stand for, as the file beside it says; nothing where there is none."""
+    try:
+        return dict(json.loads(_sidecar(path).read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + ".fingerprints.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
 from judges.llm_eval import LLMEval
+from judges.repeats import told_apart
 from judges.runner import Runner, prepare
-from judges.sources import Row, row_id
+from judges.sources import row_of
 from judges.summary import Summary
 from judges.verdict import Verdict
 
@@ -54,18 +56,23 @@ async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *
         expected: Whether to work out expected scores beside the greedy ones.
 
     Returns:
-        One verdict a sample, in the samples' order.
+        One verdict a sample, in the samples' order. Where several samples have one id, a warning says so.
 
     Raises:
         EngineError: The engine can answer nothing more.
+        MagistrateError: A sample is no object.
     """
-    rows = [Row(row_id(sample, number), f"sample {number}", sample) for number, sample in enumerate(samples, start=1)]
+    rows = told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), _warn)
     questions = [prepare(row, judge) for row in rows]
-    reached: dict[str, list[Verdict]] = {}
+    reached: dict[tuple[str, int], Verdict] = {}
     async with aclosing(Runner(judge, engine, expected=expected).run(questions)) as verdicts:
         async for verdict in verdicts:
-            reached.setdefault(verdict.sample, []).append(verdict)
-    return [reached[question.key].pop() for question in questions]
+            reached[verdict.id, verdict.occurrence] = verdict
+    return [reached[question.row.id, question.row.occurrence] for question in questions]
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(f"{sentence}; `occurrence` tells their verdicts apart", stacklevel=2)
 
 
 def judge(samples: Iterable[Sample], judge: Judge, engine: Engine, *, expected: bool = False) -> list[Verdict]:

@@ -191,6 +191,7 @@ def _ours(verdict: Verdict, question: Question, fingerprint: Fingerprint) -> Ver
             f"the server judges with another model or setting than before (fingerprint {verdict.fingerprint}, not "
             f"{fingerprint.digest}); what was judged before is kept, and the rest needs another `-o`"
         )
+    verdict = replace(verdict, occurrence=question.row.occurrence)
     if verdict.id != question.row.id:  # a judge that reads the field `id`, which `--field` may fill
         return replace(verdict, id=question.row.id, sample=question.key)
     if verdict.sample != question.key:

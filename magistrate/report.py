@@ -26,13 +26,15 @@ def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
         )
     if outcome.tally.kept:
         console.print(f"{outcome.tally.kept:,} had been judged by an earlier run")
+    if outcome.repeats:
+        console.print(f"{outcome.repeats:,} rows have the id of an earlier row; `occurrence` tells their verdicts apart")
     usage = outcome.summary.usage
     if usage.prompt_tokens:
         share = usage.cached_tokens / usage.prompt_tokens
         tokens = f"{usage.cached_tokens:,} of {usage.prompt_tokens:,} prompt tokens"
         console.print(f"{tokens} came from the prefix cache ({share:.0%})")
     if outcome.leftover is not None:
-        text = f"verdicts of samples that the input no longer has were moved to {outcome.leftover}"
+        text = f"verdicts of samples that the input no longer has, or has otherwise, were moved to {outcome.leftover}"
         console.print(text, markup=False, highlight=False)
     console.print(f"verdicts: {output}", markup=False, highlight=False)
 

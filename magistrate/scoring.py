@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Required, TypedDict
 
@@ -12,11 +13,15 @@ from rich.console import Console
 from judges.bench import Bench, Tally, judge_into
 from judges.errors import MagistrateError
 from judges.judge import Judge
+from judges.repeats import told_apart
 from judges.runner import Question, prepare
-from judges.sources import count_rows, read_rows, renamed
+from judges.sources import Row, count_rows, read_rows, renamed
 from judges.summary import Summary
 from judges.verdict_file import VerdictFile
 from magistrate.terminal import Watching
+
+MOST_REPEATS = 3
+"""Rows of an id that an earlier row has that are named; the others are counted."""
 
 
 @dataclass(slots=True)
@@ -24,14 +29,16 @@ class Outcome:
     """What a run did.
 
     Attributes:
-        summary: A tally of the whole output.
+        summary: A tally of the verdicts on the rows that were asked for.
         tally: What this run did of it.
-        leftover: Where verdicts of samples that the input no longer has were put.
+        leftover: Where verdicts were put whose samples the input no longer has, or has otherwise.
+        repeats: Rows whose id an earlier row has.
     """
 
     summary: Summary
     tally: Tally
     leftover: Path | None = None
+    repeats: int = 0
 
 
 class Scoring(TypedDict, total=False):
@@ -75,21 +82,38 @@ async def score_file(
     """
     total = count_rows(source)
     audience = Watching(console, total if limit is None or total is None else min(total, limit), debug=debug)
-    questions = _questions(source, bench.judge, columns or {}, strict=strict, limit=limit)
+    repeats = _Repeats(console, strict=strict)
+    rows = told_apart(islice(read_rows(source), limit), repeats.told)
+    questions = _questions(rows, bench.judge, columns or {}, strict=strict)
     with audience.loading():
         fingerprint = await bench.fingerprint()
-    with VerdictFile(output, fingerprint, overwrite=overwrite) as file:
+    with VerdictFile(output, fingerprint, bench.judge, overwrite=overwrite) as file:
         tally = await judge_into(file, questions, bench, audience)
         if tally.judged + tally.kept == 0:
             raise MagistrateError(f"{source} holds no samples")
         leftover = file.finish(whole=limit is None)
-        return Outcome(Summary.of(file.verdicts()), tally, leftover)
+        return Outcome(Summary.of(file.asked()), tally, leftover, repeats.count)
 
 
-def _questions(source: Path, judge: Judge, columns: Mapping[str, str], *, strict: bool, limit: int | None) -> Iterator[Question]:
-    for number, row in enumerate(read_rows(source)):
-        if number == limit:
-            return
+class _Repeats:
+    """Says on a console which rows have an id that an earlier row has: the first few, for there may be millions."""
+
+    def __init__(self, console: Console, *, strict: bool) -> None:
+        self.count = 0
+        self._console = console
+        self._strict = strict
+
+    def told(self, sentence: str) -> None:
+        self.count += 1
+        if self._strict:
+            raise MagistrateError(f"{sentence}; give each row its own (without `--strict` both are judged)")
+        if self.count <= MOST_REPEATS:
+            text = f"{sentence}; `occurrence` tells their verdicts apart"
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _questions(rows: Iterable[Row], judge: Judge, columns: Mapping[str, str], *, strict: bool) -> Iterator[Question]:
+    for row in rows:
         question = prepare(renamed(row, columns), judge)
         if strict and question.problem is not None:
             raise MagistrateError(f"{question.problem} (without `--strict` the row becomes an unscored verdict)")

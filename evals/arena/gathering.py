@@ -94,7 +94,7 @@ class _Gathering:
         """Add the verdicts of a file of Magistrate's. Of several on one game the first counts: others are of earlier answers."""
         seen: set[str] = set()
         again = Fault("verdict of a game that the file has another of, which counts")
-        for number, verdict in numbered_verdicts(path):
+        for number, verdict in numbered_verdicts(path, Pairwise()):
             if verdict.judge != Pairwise.name:
                 raise MagistrateError(
                     f"{path} line {number}: judge `{verdict.judge}` compares no pairs; an arena needs `pairwise`"

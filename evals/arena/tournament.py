@@ -115,7 +115,7 @@ async def play(
     games: list[Game] = []
     verdicts: dict[str, Verdict] = {}
     now = judged = 0
-    with VerdictFile(folder / VERDICTS, fingerprint, overwrite=overwrite) as file:
+    with VerdictFile(folder / VERDICTS, fingerprint, bench.judge, overwrite=overwrite) as file:
         for batch in _batches(field, verdicts):
             games += batch
             asked = [game for game in batch if not field.identical(game)]

@@ -29,8 +29,7 @@ async def judged(
     """
     questions = [prepare(row, bench.judge) for row in rows]
     fingerprint = await bench.fingerprint()
-    with VerdictFile(path, fingerprint, overwrite=overwrite) as file:
+    with VerdictFile(path, fingerprint, bench.judge, overwrite=overwrite) as file:
         await judge_into(file, questions, bench, audience)
         file.finish(whole=False)
-        found = {verdict.sample: verdict for verdict in file.verdicts()}
-    return [found[question.key] for question in questions]
+        return list(file.asked())

@@ -16,17 +16,24 @@ from judges.judge import Judge
 from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
-from judges.verdict_file import numbered_verdicts
+from judges.verdict_file import check_scores, known_fingerprints, numbered_verdicts
 
 
-def read_verdicts(path: Path) -> dict[str, Verdict]:
+def read_verdicts(path: Path, judge: Judge | None = None) -> dict[str, Verdict]:
     """Verdicts by id.
+
+    Args:
+        path: Magistrate's verdicts, a line each.
+        judge: Whose scores they have. By default the judge of that name with its usual options, where the file beside the
+            verdicts says that these are its.
 
     Raises:
         MagistrateError: The file cannot be read, a line is no verdict, or an id has several.
     """
     found: dict[str, Verdict] = {}
-    for number, verdict in numbered_verdicts(path):
+    usual = {} if judge else _usual_judges(path)
+    for number, verdict in numbered_verdicts(path, judge):
+        check_scores(verdict, usual.get(verdict.fingerprint), path, number)
         if verdict.id in found:
             raise MagistrateError(
                 f"{path} line {number}: id `{verdict.id}` has two verdicts; give one judge's, of samples with ids of their own"
@@ -72,6 +79,13 @@ def on_other_texts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list
         if verdict is not None and judge is not None and prepare(row, judge).key != verdict.sample:
             fault.add(row.id)
     return [fault] if fault.count else []
+
+
+def _usual_judges(path: Path) -> dict[str, Judge]:
+    """Fingerprints of a file of verdicts to the judges that they are of, of judges with their usual options."""
+    stated = {digest: fields for digest, fields in known_fingerprints(path).items() if isinstance(fields, dict)}
+    judges = {digest: _usual(str(fields.get("judge"))) for digest, fields in stated.items()}
+    return {digest: one for digest, one in judges.items() if one and one.version == stated[digest].get("judge_version")}
 
 
 def _usual(name: str) -> Judge | None:

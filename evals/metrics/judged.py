@@ -74,10 +74,10 @@ class Judged:
             place = keep or Path(scratch) / "verdicts.jsonl"
             bench = OwnBench(self.judge, self.engine, think=self.think)
             fingerprint = await bench.fingerprint()
-            with VerdictFile(place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}"), fingerprint) as file:
+            with VerdictFile(place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}"), fingerprint, self.judge) as file:
                 await judge_into(file, self._questions(pairs), bench)
                 file.finish()
-                verdicts = list(file.verdicts())
+                verdicts = list(file.asked())
         for verdict in verdicts:
             self.usage += verdict.usage
         return [self._read(verdict) for verdict in verdicts]

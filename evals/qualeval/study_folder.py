@@ -84,7 +84,7 @@ class StudyFolder:
         fingerprint = await bench.fingerprint()
         self.fingerprints[name] = {"digest": fingerprint.digest, **fingerprint.fields()}
         path = self.path / "verdicts" / f"{_safe(name)}-{fingerprint.digest[:DIGITS]}.jsonl"
-        with VerdictFile(path, fingerprint) as file:
+        with VerdictFile(path, fingerprint, judge) as file:
             tally = await judge_into(file, (prepare(row, judge) for row in rows), bench, self._audience(name, count))
             file.finish()
         self.asked[name] = {"now": tally.judged, "before": tally.kept}

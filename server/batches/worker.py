@@ -10,7 +10,6 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import asdict
 from typing import Any, cast
 
 from fastapi.exceptions import RequestValidationError
@@ -158,7 +157,7 @@ class Worker:
         reply = await self._court.judge(request, urgent=False, names=[line.custom_id or str(line.number)])
         verdicts: list[Verdict] = reply["data"]
         status = 200 if all(verdict.final for verdict in verdicts) else 500
-        return status, {**reply, "data": [asdict(verdict) for verdict in verdicts]}
+        return status, {**reply, "data": [verdict.as_fields() for verdict in verdicts]}
 
     async def _complete(self, endpoint: CompletionPath, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
         if line.body.get("stream"):

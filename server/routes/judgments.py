@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -40,7 +39,7 @@ async def judge_now(body: JudgmentsRequest, request: Request, caller: CallerNow)
     court: Court = request.app.state.court
     log_samples("samples", samples=body.samples)
     reply = await while_connected(request, court.judge(body, urgent=somebody_waits(request)))
-    content = {**reply, "data": [asdict(verdict) for verdict in reply["data"]]}
+    content = {**reply, "data": [verdict.as_fields() for verdict in reply["data"]]}
     return Response(to_json(content), media_type="application/json")
 
 

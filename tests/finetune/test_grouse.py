@@ -120,7 +120,7 @@ def test_too_few_samples_are_told() -> None:
 def test_a_file_of_other_verdicts_is_told(tmp_path: Path) -> None:
     file = tmp_path / "v.jsonl"
     file.write_text('{"id": "a"}\n')
-    with pytest.raises(MagistrateError, match=r"line 1: not a verdict.*give what `magistrate score --judge grouse` has written"):
+    with pytest.raises(MagistrateError, match="line 1 is no verdict of Magistrate: field `judge` is missing"):
         read_verdicts(file)
     file.write_text(verdict(SAMPLES[0]).to_json().replace('"judge": "grouse"', '"judge": "llm-eval"') + "\n")
     with pytest.raises(MagistrateError, match=r"line 1 is a verdict of `llm-eval`"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,3 +225,138 @@ def test_a_fingerprint_tells_sampling_and_greedy_ones_are_what_they_were() -> No
     assert Fingerprint.of(LLMEval(), identity, expected=False, temperature=0.0, seed=9).digest == PRINT.digest
     sampled = {Fingerprint.of(LLMEval(), identity, expected=False, temperature=0.7, seed=seed).digest for seed in (0, 1)}
     assert len(sampled | {PRINT.digest}) == 3
+
+
+def line(number: int, **fields: object) -> str:
+    return json.dumps(json.loads(verdict(number).to_json()) | fields) + "\n"
+
+
+def test_fields_of_a_later_version_are_passed_over_and_missing_ones_have_their_defaults(tmp_path: Path) -> None:
+    later = line(1, mood="calm", usage={"prompt_tokens": 9, "cached_tokens": 4, "completion_tokens": 2, "watts": 3})
+    assert Verdict.from_json(later) == verdict(1)
+    path = tmp_path / "v.jsonl"
+    path.write_text(later)
+    assert judge(path, [1]) == []
+    assert path.read_text() == later, "what is not known here is kept"
+    few = {name: json.loads(later)[name] for name in ("id", "judge", "status", "scores", "sample", "fingerprint")}
+    read = Verdict.from_json(json.dumps(few))
+    assert (read.usage, read.notes, read.recovered, read.expected, read.occurrence) == (Usage(), [], False, None, 1)
+    for name in few:
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            Verdict.from_json(json.dumps({other: value for other, value in few.items() if other != name}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"status": "great"}, "field `status` must be 'scored' or 'unscored', not \"great\""),
+        ({"scores": {"a": True}}, "field `scores.a` must be a number, a label or null, not true"),
+        ({"scores": {"a": [1]}}, "field `scores.a` must be a number, a label or null, not a list"),
+        ({"scores": {"a": float("nan")}}, "field `scores.a` must be a number"),
+        ({"scores": None}, "a verdict whose `status` is scored has `scores`"),
+        ({"status": "unscored", "reason": "why not"}, "whose `status` is unscored has a `reason` and no `scores`"),
+        ({"status": "unscored", "scores": None}, "whose `status` is unscored has a `reason` and no `scores`"),
+        ({"id": 7}, "field `id` must be a string, not 7"),
+        ({"sample": "abc1"}, "field `sample` must have 32 digits, not 4"),
+        ({"usage": {"prompt_tokens": "many"}}, "field `usage.prompt_tokens` must be"),
+        ({"expected": {"a": {"expectation": 1.5}}}, "field `expected.a.entropy` is missing"),
+        ({"scores": {"a": 99}}, "field `scores.a` is 99, but judge `llm-eval` scores 0 to 5"),
+        ({"scores": {"a": 2.5}}, "field `scores.a` is 2.5, but judge `llm-eval` scores 0 to 5"),
+        ({"scores": {"a": None}}, "field `scores.a` is null, but judge"),
+        ({"scores": {"a": 1, "b": 2}}, "field `scores` has `b`, which judge `llm-eval` does not score"),
+        ({"expected": {"a": {"expectation": 9.5, "entropy": 0.1}}}, "field `expected.a` is 9.5, but judge"),
+    ],
+)
+def test_a_line_edited_by_hand_is_refused_by_its_field(tmp_path: Path, fields: dict[str, object], complaint: str) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text(line(1) + line(2, **fields))
+    before = path.read_bytes()
+    with pytest.raises(MagistrateError, match="line 2") as caught, VerdictFile(path, PRINT, LLMEval(["a"])):
+        pass
+    assert complaint in str(caught.value)
+    assert "mend the line, or take it out to have its sample judged again" in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_a_key_twice_is_no_verdict() -> None:
+    with pytest.raises(ValueError, match="has the key `status` twice"):
+        Verdict.from_json(line(1).replace("{", '{"status": "unscored", ', 1))
+
+
+def other_verdict(number: int, kind: int, occurrence: int = 1) -> Verdict:
+    """A verdict on the sample of this number, made of something else."""
+    return replace(verdict(number), sample=key(1000 * kind + number), occurrence=occurrence)
+
+
+def run(path: Path, wanted: list[Verdict], *, whole: bool) -> tuple[list[str], Path | None]:
+    """A run over samples that have these verdicts. Returns the samples it had to judge, and the file of those left over."""
+    with VerdictFile(path, PRINT) as file:
+        needed = [one for one in wanted if file.needs(one.sample, one.occurrence)]
+        for one in needed:
+            file.append(one)
+        leftover = file.finish(whole=whole)
+        assert list(file.asked()) == wanted, "the run's own verdicts, in its order"
+    return [one.id for one in needed], leftover
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_sample_that_holds_something_else_now_has_one_verdict(tmp_path: Path, whole: bool) -> None:
+    path = tmp_path / "v.jsonl"
+    numbers = [1, 2, 3]
+    run(path, [other_verdict(number, 1) for number in numbers], whole=True)
+    first = path.read_text()
+    needed, leftover = run(path, [other_verdict(number, 2) for number in numbers[:2]], whole=whole)
+    assert needed == ["1", "2"]
+    assert leftover == tmp_path / "v.leftover.jsonl"
+    assert ids(path) == (["1", "2"] if whole else ["1", "2", "3"]), "the third was not asked about, and stays"
+    assert leftover.read_text() == "".join(first.splitlines(keepends=True)[: 3 if whole else 2])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_file_with_every_id_twice_is_healed(tmp_path: Path, whole: bool, turned: bool) -> None:
+    path = tmp_path / "v.jsonl"
+    old, new = ([other_verdict(number, kind) for number in range(5)] for kind in (1, 2))
+    path.write_text("".join(one.to_json() + "\n" for one in ([*new, *old] if turned else [*old, *new])))
+    needed, leftover = run(path, new, whole=whole)
+    assert needed == []
+    assert leftover is not None
+    assert ids(path) == ids(leftover) == ["0", "1", "2", "3", "4"]
+    assert run(path, new, whole=whole) == ([], None)
+
+
+def test_verdicts_of_one_id_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    rows = [other_verdict(7, kind, kind) for kind in (1, 2, 3)]
+    run(path, rows, whole=True)
+    assert [json.loads(one).get("occurrence") for one in path.read_text().splitlines()] == [None, 2, 3]
+    assert run(path, rows[:1], whole=False) == ([], None)
+    assert len(ids(path)) == 3, "rows of the id that were not asked about keep their verdicts"
+    changed = [rows[0], other_verdict(7, 9, 2)]
+    needed, leftover = run(path, changed, whole=False)
+    assert (needed, leftover and ids(leftover)) == (["7"], ["7"])
+    assert list(map(Verdict.from_json, path.read_text().splitlines())) == [*changed, rows[2]]
+
+
+def test_an_earlier_file_is_told_apart_when_it_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    rows = [other_verdict(7, kind, kind) for kind in (1, 2)]
+    path.write_text("".join(replace(one, occurrence=1).to_json() + "\n" for one in rows))
+    assert run(path, rows, whole=True) == ([], None)
+    turned = [replace(rows[1], occurrence=1), replace(rows[0], occurrence=2)]
+    assert run(path, turned, whole=True) == ([], None)
+
+
+def test_lines_are_put_in_order_where_many_keys_are_equal(tmp_path: Path) -> None:
+    """As Python's own sorting has it, keys with zeros at either end among them."""
+    path = tmp_path / "v.jsonl"
+    rng = random.Random(3)
+    marks = [rng.choice(["00" * 16, "00" * 15 + "01", "01" + "00" * 15, "ff" * 16, key(300)]) for _ in range(200)]
+    one = [replace(verdict(number), sample=mark, scores={"a": number % 6}) for number, mark in enumerate(marks)]
+    with VerdictFile(path, PRINT) as file:
+        for entry in one:
+            assert file.needs(entry.sample)
+        for entry in rng.sample(one, len(one)):
+            file.append(entry)
+        file.finish()
+    assert [json.loads(found)["sample"] for found in path.read_text().splitlines()] == marks
