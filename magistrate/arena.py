@@ -19,7 +19,8 @@ from judges.engines import ENGINES
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.flags import BaseUrl, Debug, Dtype, Encoding, EngineName, Folder, Limit, Seed, Window
-from magistrate.studies import open_judge_engine
+from magistrate.share import check_any
+from magistrate.studies import open_judge_engine, open_named_engine
 from magistrate.terminal import clear_errors, pairs
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def run(
             bench = OwnBench(catalog.open_judge("pairwise", texts), host, expected=expected)
             played = asyncio.run(and_close(_play(tournament, output, bench, **how), host))
         _report(tournament, played, options, output, expected=expected)
+        check_any(played.verdicts.values())
 
 
 @arena.command()
@@ -212,7 +214,7 @@ def answer(
         for fault in found.faults:
             Console().print(f"not asked: {fault_words(asdict(fault))}", markup=False, highlight=False)
         sampling = Sampling(temperature=temperature, shots=0, max_tokens=max_tokens, seed=seed)
-        host = open_judge_engine(engine, model, base_url, dtype, window)
+        host = open_named_engine(engine, model, base_url, dtype, window)
         watching = Watching(own_console(), len(asked), what="answering", debug=debug)
 
         async def answering() -> int:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -22,13 +22,18 @@ from magistrate.arena import arena
 from magistrate.augmenting import augment, improve
 from magistrate.estimating import estimate
 from magistrate.finetuning import finetune
+from magistrate.fitting import check_source
 from magistrate.flags import BaseUrl, Debug, Dtype, JudgeOptions, Window
 from magistrate.llm_eval_flags import Metric, Reference, Scale, llm_eval_options
 from magistrate.meta import meta
 from magistrate.meta.card import card
+from magistrate.share import FailUnder, check_share
 from magistrate.stopping import stopping_command
-from magistrate.studies import generate, qualeval
+from magistrate.studies import generate, judge_model, named_model, qualeval
 from magistrate.terminal import clear_errors, pairs
+
+if TYPE_CHECKING:
+    from magistrate.scoring import Outcome
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 judges = typer.Typer(invoke_without_command=True)
@@ -87,6 +92,7 @@ def score(
     window: Window = None,
     limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a row that cannot be judged.")] = False,
+    fail_under: FailUnder = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away an earlier output.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -94,7 +100,6 @@ def score(
     from judges.bench import OwnBench
     from magistrate import remote
     from magistrate.quiet import own_console
-    from magistrate.report import print_outcome
     from magistrate.scoring import Scoring, score_file
 
     with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
@@ -117,6 +122,7 @@ def score(
             raise MagistrateError(f"{source}: there is no such file")
         if output.exists() and output.samefile(source):
             raise MagistrateError(f"{output} holds the samples; give `-o` another file")
+        check_source(source, [court], columns, limit)
         how: Scoring = {
             "console": own_console(),
             "columns": columns,
@@ -128,12 +134,12 @@ def score(
         if server is not None:
             asked = remote.asked(name, court, options, own_options, {"model": model, "expected": expected, "think": think})
             outcome = asyncio.run(remote.score_there(server, source, output, asked, **how))
-            print_outcome(Console(), outcome, output)
+            _tell(outcome, output, fail_under)
             return
         engine = engine or ENGINES[0]
         host = open_engine(
             engine,
-            catalog.repository(model) if model is not None and engine != "endpoint" else model,
+            named_model(engine, judge_model(engine, model)),
             base_url=base_url,
             constraint=constraint,
             dtype=dtype,
@@ -143,7 +149,14 @@ def score(
         )
         bench = OwnBench(court, host, expected=expected, think=think)
         run = score_file(source, output, bench, **how)
-        print_outcome(Console(), asyncio.run(and_close(run, host)), output)
+        _tell(asyncio.run(and_close(run, host)), output, fail_under)
+
+
+def _tell(outcome: Outcome, output: Path, fail_under: float | None) -> None:
+    from magistrate.report import print_outcome
+
+    print_outcome(Console(), outcome, output)
+    check_share(outcome.summary, fail_under)
 
 
 @app.command()
@@ -155,6 +168,7 @@ def jury(
         list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Judge only the first rows, this many.", min=1)] = None,
+    fail_under: FailUnder = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away earlier verdicts, the members' too.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -165,10 +179,12 @@ def jury(
 
     with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
         columns = pairs(column, "--field", "field=column")
-        heard = hear(
+        hearing = hear(
             source, output, members, console=own_console(), columns=columns, overwrite=overwrite, limit=limit, debug=debug
         )
-        print_jury(Console(), asyncio.run(heard), output)
+        heard = asyncio.run(hearing)
+        print_jury(Console(), heard, output)
+        check_share(heard.summary, fail_under)
 
 
 @app.command()

@@ -24,7 +24,9 @@ from judges.jury import JURY, Combine, Jury, Member
 from judges.located import SUFFIXES
 from judges.summary import Summary
 from judges.verdict import Verdict
+from magistrate.fitting import check_source
 from magistrate.scoring import score_file
+from magistrate.studies import judge_model, named_model
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 
@@ -51,8 +53,8 @@ class Host(BaseModel):
             EngineError: The model is not to be had.
         """
         settings = self.model_dump(exclude={"model", "engine"})
-        model = catalog.repository(self.model) if self.model is not None and self.engine != "endpoint" else self.model
-        return open_engine(self.engine, model, **settings)
+        model = judge_model(self.engine, self.model)
+        return open_engine(self.engine, named_model(self.engine, model), **settings)
 
 
 class MemberEntry(Host):
@@ -159,6 +161,7 @@ async def hear(
     jury = Jury(entries.combine, [Member(entry.name, entry.weight) for entry in entries.member], *_scales(courts))
     files = {entry.name: output.with_name(f"{output.stem}.{entry.name}{output.suffix}") for entry in entries.member}
     _check_output(source, output, files.values(), overwrite=overwrite)
+    check_source(source, list(courts.values()), columns or {}, limit)
     engines, failures = _open(entries.member)
     count = 0
     for host, engine in engines.items():

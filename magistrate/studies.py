@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -127,7 +128,7 @@ def generate(
         instances = read_dataset(found, data, limit).instances
         pool = instances if examples is None else read_dataset(found, examples).instances
         sampling = Sampling(temperature=temperature, shots=shots, max_tokens=max_tokens, seed=seed)
-        host = open_judge_engine(engine, model, base_url, dtype, window)
+        host = open_named_engine(engine, model, base_url, dtype, window)
         console = own_console()
         watching = Watching(console, len(instances), what="answering", debug=debug)
         count = asyncio.run(and_close(answer(found, instances, pool, host, output, sampling, watching), host))
@@ -147,10 +148,31 @@ def open_task(name: str | None, config: Path | None) -> Task:
     return Task.load(config if config is not None else str(name))
 
 
+def judge_model(engine: str, model: str | None) -> str | None:
+    """The model that judges: the embedded one where none is named, which is said. A server's own may go without a name."""
+    if model is not None or engine == "endpoint":
+        return model
+    print(f"no --model given: judging with the embedded {catalog.EMBEDDED}, which is for trying things", file=sys.stderr)
+    return catalog.EMBEDDED
+
+
 def open_judge_engine(engine: str, model: str | None, base_url: str | None, dtype: str | None, window: int | None) -> Engine:
-    """The engine of a model that a user names by its short name, a folder or a repository."""
-    named = catalog.repository(model) if model is not None and engine != "endpoint" else model
-    return open_engine(engine, named, base_url=base_url, dtype=dtype, window=window)
+    """The engine of the model that judges; the embedded one where none is named."""
+    return open_named_engine(engine, judge_model(engine, model), base_url, dtype, window)
+
+
+def open_named_engine(engine: str, model: str | None, base_url: str | None, dtype: str | None, window: int | None) -> Engine:
+    """The engine of a model that a user names by its short name, a folder or a repository.
+
+    Raises:
+        MagistrateError: None is named.
+    """
+    return open_engine(engine, named_model(engine, model), base_url=base_url, dtype=dtype, window=window)
+
+
+def named_model(engine: str, model: str | None) -> str | None:
+    """The repository or folder that a model's name stands for; a server has names of its own."""
+    return catalog.repository(model) if model is not None and engine != "endpoint" else model
 
 
 def named_file(text: str) -> tuple[str | None, Path]:

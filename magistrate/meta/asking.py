@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,9 @@ from judges.judge import Judge
 from judges.samples import well_formed
 from judges.sources import Row
 from judges.verdict import Verdict
+from magistrate.fitting import check_rows
 from magistrate.llm_eval_flags import FLAGS
+from magistrate.studies import judge_model
 from magistrate.terminal import pairs
 
 if TYPE_CHECKING:
@@ -77,6 +79,10 @@ class Asking:
         """
         return catalog.open_judge(self.judge, pairs(self.option, "-O", "name=value"), **self.own)
 
+    def with_model(self) -> Asking:
+        """The same with the model that judges where a judge is asked and none is named."""
+        return replace(self, model=judge_model(self.host[0], self.model)) if self.judges else self
+
     @property
     def called(self) -> str | None:
         """What a report calls the judge; ``None`` where only its verdicts tell."""
@@ -93,8 +99,14 @@ class Asking:
         return {"verdicts": self.verdicts and self.verdicts.name, "model": self.model, "judged by": judges}
 
 
-def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> tuple[dict[str, Verdict] | None, list[Fault]]:
+def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking, name: str) -> tuple[dict[str, Verdict] | None, list[Fault]]:
     """The verdicts on the rows, by id, ``None`` without a judge; and what is wrong with those of a file.
+
+    Args:
+        rows: With ids of their own.
+        folder: Keeps the verdicts.
+        asking: How a judge is asked.
+        name: What the rows are called.
 
     Raises:
         MagistrateError: Flags contradict each other, there is no such judge or model, or the judge cannot go on.
@@ -118,6 +130,7 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking) -> tuple[dict
         read = read_verdicts(asking.verdicts)
         return read, on_other_texts(rows, read)
     court = asking.court()
+    check_rows(rows, court, {}, name)
     host = open_judge_engine(asking.host[0], asking.model, *asking.host[1:])
     found = judge_rows(
         rows,

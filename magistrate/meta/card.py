@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from rich.markup import escape
 from judges import catalog
 from judges.engines import ENGINES
 from judges.errors import MagistrateError
+from magistrate.fitting import check_columns, check_rows
 from magistrate.flags import (
     BaseUrl,
     Debug,
@@ -31,6 +32,7 @@ from magistrate.flags import (
     Window,
 )
 from magistrate.meta.running import STOPPED
+from magistrate.share import check_any
 from magistrate.terminal import clear_errors, figures_table, pairs
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from evals.meta.card.marks import Mark
     from evals.meta.card.runs import Run, Verdicts
     from judges.engines.engine import Engine
-    from judges.judge import Judge
     from judges.sources import Row
     from judges.verdict import Fingerprint
 
@@ -85,6 +86,7 @@ def card(
     from evals.meta.card.subject import Subject
     from evals.meta.card.weighing import read_people
     from evals.meta.writing import check_folder
+    from judges.sources import renamed
     from magistrate.studies import open_judge_engine
 
     with clear_errors(debug=debug, stopped=STOPPED):
@@ -94,8 +96,10 @@ def card(
         columns = pairs(column, "--field", "field=column")
         subject = Subject.of(catalog.open_judge(name, options), answer)
         source = samples or _own_samples(subject.judge.name)
-        rows = _rows(source, columns, limit, encoding)
-        _check_judgeable(rows, subject.judge, source)
+        check_columns([subject.judge], columns)
+        read = _rows(source, limit, encoding)
+        check_rows(read, subject.judge, columns, source.name)
+        rows = [renamed(row, columns) for row in read]
         people = None if human is None else read_people(human, subject, encoding)
         if human is not None and people is not None and not {row.id for row in rows} & set(people.ids):
             which = f"the first {limit} of {source.name}" if len(rows) == limit else source.name
@@ -118,6 +122,7 @@ def card(
         said = marks(found)
         written = write_card(output, found, said)
         _tell(Console(), found, said, written[0])
+        check_any(one for one in verdicts[runs[0].name] if one is not None)
 
 
 def _own_samples(judge: str) -> Path:
@@ -136,35 +141,20 @@ def _own_samples(judge: str) -> Path:
     return known[judge]
 
 
-def _rows(source: Path, columns: Mapping[str, str], limit: int, encoding: str | None) -> list[Row]:
+def _rows(source: Path, limit: int, encoding: str | None) -> list[Row]:
     """The samples, each with an id of its own.
 
     Raises:
-        MagistrateError: The file cannot be read, holds no samples, or two have one id.
+        MagistrateError: The file cannot be read, or two have one id.
     """
-    from judges.sources import read_rows, renamed
+    from judges.sources import read_rows
 
     rows: dict[str, Row] = {}
     for row in islice(read_rows(source, encoding), limit):
         if row.id in rows:
             raise MagistrateError(f"{row.place}: the id `{row.id}` stands at {rows[row.id].place} too; give each sample its own")
-        rows[row.id] = renamed(row, columns)
-    if not rows:
-        raise MagistrateError(f"{source} holds no samples")
+        rows[row.id] = row
     return list(rows.values())
-
-
-def _check_judgeable(rows: list[Row], judge: Judge, source: Path) -> None:
-    """See that the judge can be asked about any of the samples.
-
-    Raises:
-        MagistrateError: It can be asked about none.
-    """
-    from judges.runner import prepare
-
-    problems = [prepare(row, judge).problem for row in rows]
-    if all(problems):
-        raise MagistrateError(f"none of the {len(rows)} samples of {source.name} can be judged: {problems[0]}")
 
 
 def _judged(

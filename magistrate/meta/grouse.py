@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from judges.engines import ENGINES
 from judges.errors import MagistrateError
+from judges.grouse import Grouse
 from magistrate.flags import (
     BaseUrl,
     Debug,
@@ -27,6 +28,8 @@ from magistrate.flags import (
 )
 from magistrate.meta.running import STOPPED, judge_rows
 from magistrate.quiet import quiet
+from magistrate.share import check_any
+from magistrate.studies import judge_model, open_judge_engine
 from magistrate.terminal import clear_errors, figures_table, pairs, print_whole
 
 if TYPE_CHECKING:
@@ -87,9 +90,10 @@ def grouse(
             check_common([case.id for case in found.cases], other.grades)
         strange: list[Fault] = []
         if verdicts is not None:
-            judged = read_verdicts(verdicts)
+            judged = read_verdicts(verdicts, Grouse())
             strange = on_other_texts([case.row for case in found.cases], judged)
         else:
+            model = judge_model(engine, model)
             judged = _judge(
                 found.cases,
                 output,
@@ -121,6 +125,7 @@ def grouse(
         }
         files = write(output, "grouse", figures(report), markdown(report), sources, dict(pictures(report)))
         _tell(Console(), report, files[0])
+        check_any(judged[one.id] for one in made.results)
 
 
 def _judge(
@@ -135,7 +140,6 @@ def _judge(
     debug: bool,
 ) -> dict[str, Verdict]:
     from judges import catalog
-    from magistrate.studies import open_judge_engine
 
     engine, base_url, dtype, window = host
     court = catalog.open_judge("grouse", options)

@@ -12,6 +12,7 @@ from judges.engines import ENGINES
 from judges.errors import MagistrateError
 from judges.llm_eval import LLMEval
 from judges.sources import Row
+from magistrate.fitting import check_columns
 from magistrate.flags import (
     BaseUrl,
     Debug,
@@ -113,8 +114,11 @@ def people(
             debug=debug,
         )
         check_folder(output, "people", None if overwrite else data.name)
+        if asking.judges:
+            check_columns([asking.court()], fields)
         check_enough(rated)
-        judged, faults = verdicts_on(rows, output, asking)
+        asking = asking.with_model()
+        judged, faults = verdicts_on(rows, output, asking, data.name)
         options = Options(
             expected=expected,
             embeddings=embeddings,

@@ -12,6 +12,7 @@ from judges.engines import ENGINES
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
 from judges.sources import Row
+from magistrate.fitting import check_columns
 from magistrate.flags import (
     BaseUrl,
     Debug,
@@ -76,6 +77,7 @@ def preferences(
     with clear_errors(debug=debug, stopped=STOPPED):
         columns = [column.strip() for column in human.split(",")] if human else []
         fields = pairs(field, "--field", "field=column")
+        check_columns([Pairwise()], fields)
         compared = read_compared(data, columns, fields=fields, encoding=encoding, limit=limit)
         rows = [Row(one.id, one.id, one.sample) for one in compared.pairs]
         if samples is not None:
@@ -97,7 +99,8 @@ def preferences(
         if no_judge and len(compared.raters) < 2:
             raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
         check_enough(compared)
-        judged, faults = verdicts_on(rows, output, asking)
+        asking = asking.with_model()
+        judged, faults = verdicts_on(rows, output, asking, data.name)
         found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
         found = replace(found, faults=[*found.faults, *faults])
         made = page(found)

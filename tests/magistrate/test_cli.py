@@ -183,3 +183,93 @@ def test_a_running_server_is_asked(tmp_path: Path, server: Any) -> None:
     done = score(SAMPLE, output, "--engine", "endpoint", "--base-url", server.base_url)
     assert done.returncode == 0, done.stderr
     assert {verdict["status"] for verdict in read(output)} == {"scored"}
+
+
+def test_what_no_judge_can_read_is_told_before_an_engine_starts(tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.jsonl", [{"id": n, "prompt": "Is it?", "answer": f"No, {n}."} for n in range(30)])
+    output = tmp_path / "v.jsonl"
+    told = ("rows.jsonl", "`context`, `response`", "`id`, `prompt`, `answer`", "--field context=prompt --field response=answer")
+    assert_one_sentence(magistrate("score", source, "-o", output, "--limit", "20"), *told)
+    assert_one_sentence(score(source, output, "--field", "ctx=prompt"), "no field `ctx`", "`context`, `response`, `reference`")
+    assert_one_sentence(score(source, output, "--field", "context=promt"), "no column `promt`", "did you mean `prompt`?")
+    assert_one_sentence(score(source, output, "--judge", "grouse"), "--field input=prompt --field actual_output=answer")
+    twice = tmp_path / "twice.csv"
+    twice.write_text("context,response,response\na,b,c\n")
+    assert_one_sentence(score(twice, output), "two columns are called `response`")
+    assert not output.exists()
+
+
+def test_a_sample_that_changed_has_one_verdict_and_the_summary_is_of_the_rows_asked_for(tmp_path: Path) -> None:
+    """Without a model's name, twice: first with a column misnamed in most rows, then with the right one."""
+    right = [{"id": str(n), "context": f"Is {n} prime?", "response": "No."} for n in range(6)]
+    wrong = [row if n in (0, 5) else {"id": row["id"], "context": "?", "answer": "No."} for n, row in enumerate(right)]
+    source, output = write(tmp_path / "rows.jsonl", wrong), tmp_path / "v.jsonl"
+    done = magistrate("score", source, "-o", output, "--fail-under", "0.95")
+    assert done.returncode == 1
+    assert "no --model given: judging with the embedded magistrate-tiny, which is for trying things" in done.stderr
+    assert "magistrate: 2 of 6 samples are scored, 33.3%, which is less than `--fail-under 0.95`" in done.stderr
+    write(source, right)
+    done = magistrate("score", source, "-o", output, "--limit", "5", "--fail-under", "0.95")
+    assert done.returncode == 0, done.stderr
+    assert "5 scored, 0 unscored" in done.stdout
+    assert [(verdict["id"], verdict["status"]) for verdict in read(output)] == [(row["id"], "scored") for row in right]
+    assert [verdict["id"] for verdict in read(tmp_path / "v.leftover.jsonl")] == ["1", "2", "3", "4"]
+    edited = output.read_text().replace('"content": ', '"content": 9')
+    output.write_text(edited)
+    assert_one_sentence(score(source, output), "v.jsonl line 1: field `scores.content` is 9", "llm-eval` scores 0 to 5")
+    assert output.read_text() == edited
+
+
+def test_rows_of_one_id_are_told_and_their_verdicts_told_apart(tmp_path: Path) -> None:
+    rows = [{"id": name, "context": "hi", "response": f"ho {number}"} for number, name in enumerate([5, 5.0, "5", "a"])]
+    source, output = write(tmp_path / "rows.jsonl", rows), tmp_path / "v.jsonl"
+    done = score(source, output)
+    assert done.returncode == 0, done.stderr
+    for number in (2, 3):
+        assert f"rows.jsonl row {number} has the id `5`, which is that of rows.jsonl row 1 too" in done.stderr
+    assert "2 rows have the id of an earlier row" in done.stdout
+    assert [(verdict["id"], verdict.get("occurrence")) for verdict in read(output)] == [
+        ("5", None),
+        ("5", 2),
+        ("5", 3),
+        ("a", None),
+    ]
+    again = score(source, output)
+    assert "4 had been judged by an earlier run" in again.stdout
+    strict = score(source, tmp_path / "s.jsonl", "--strict")
+    assert strict.returncode == 1
+    assert "rows.jsonl row 2 has the id `5`, which is that of rows.jsonl row 1 too; give each row its own" in strict.stderr
+
+
+def test_a_run_of_which_nothing_is_scored_has_failed(tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.jsonl", [{"context": "hi", "response": "word " * 200_000}] * 2)
+    done = score(source, tmp_path / "v.jsonl")
+    assert done.returncode == 1
+    assert "0 scored, 2 unscored" in done.stdout
+    assert "magistrate: none of 2 samples is scored (2 unscored: context overflow)" in done.stderr
+
+
+FILES = {
+    "dialogues.jsonl": '{"context": "Tea?", "response": "Yes."}\n',
+    "pairs.jsonl": '{"question": "Tea?", "answer_a": "Yes.", "answer_b": "No."}\n',
+    "data.jsonl": '{"input": "Tea?", "reply": "Yes.", "context": "Tea?", "response": "Yes."}\n',
+    "names.txt": "Food\nTravel\n",
+    "mine.toml": 'name = "mine"\nfields = ["reply"]\n[[metric]]\nname = "kind"\ndescription = "d"\nscale = "1-5"\n',
+    "jury.toml": '[[member]]\nname = "a"\n[[member]]\nname = "b"\njudge = "mine.toml"\n',
+}
+
+
+@pytest.mark.stress
+def test_the_commands_of_the_readmes_table_work_as_written(tmp_path: Path) -> None:
+    """All but that of a model of 15 GB."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    commands = [cell.strip("` ") for line in readme.splitlines() if line.startswith("| [") for cell in line.split("|")[3:4]]
+    tried = [command.split()[1:] for command in commands if command.startswith("magistrate") and "--model" not in command]
+    assert len(tried) == 5
+    for number, arguments in enumerate(tried):
+        done = magistrate(*arguments, "-o", tmp_path / f"{number}.jsonl", cwd=tmp_path)
+        assert done.returncode == 0, (arguments, done.stderr)
+        assert "1 scored, 0 unscored" in done.stdout, arguments
+        assert done.stderr.count("no --model given: judging with the embedded magistrate-tiny") == 1

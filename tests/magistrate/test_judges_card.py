@@ -96,7 +96,10 @@ def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
         (["--samples", "nowhere.jsonl"], "there is no such file"),
         (["--samples", "twice.jsonl"], "the id `a` stands at twice.jsonl row 1 too"),
         (["--samples", "empty.jsonl"], "holds no samples"),
-        (["--samples", "others.jsonl"], "none of the 2 samples of others.jsonl can be judged: others.jsonl row 1"),
+        (
+            ["--samples", "others.jsonl"],
+            "no row of others.jsonl has the fields `context`, `response` that judge `llm-eval` needs;",
+        ),
         (["--human", "strangers.csv"], "no id of strangers.csv is among those of dialogues.jsonl"),
         (["--human", "labels.csv"], "is named as a metric"),
         (["--judge", "rubric.toml"], "there are no samples of Magistrate's own for judge `made`"),

@@ -72,7 +72,6 @@ def test_ready_verdicts_beside_a_reference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ([], "no model given"),
         (["--verdicts", "v.jsonl", "--model", "magistrate-tiny"], "`--verdicts` is in place of judging"),
         (["--verdicts", "none.jsonl"], "none.jsonl cannot be read"),
         (["--model", "magistrate-tiny", "--cases", "none.jsonl"], "none.jsonl: there is no such file"),

@@ -134,7 +134,7 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
         ((*PEOPLE, "--judge", "grouse", "--metric", "x"), "--metric has no meaning for judge `grouse`"),
         ((*PEOPLE, "--layer", "2"), "`--layer` is of the model of `--embeddings`"),
         ((*PEOPLE, "--write-samples", "s.csv"), "must end in .jsonl"),
-        (PEOPLE, "no model given"),
+        ((*PEOPLE, *JUDGE, "--field", "ctx=said"), "judge `llm-eval` has no field `ctx`; it reads `context`, `response`"),
     ],
 )
 def test_errors_are_sentences(tmp_path: Path, more: tuple[str, ...], words: str) -> None:
