@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -34,6 +35,11 @@ def told_apart(rows: Iterable[Row], tell: Callable[[str], object]) -> Iterator[R
         known = f"has the id `{row.id}`" if named else f"has no id, so that it goes by its number {row.id}"
         tell(f"{row.place} {known}, which is that of {there} too")
         yield replace(row, occurrence=again[row.id])
+
+
+def warn(sentence: str) -> None:
+    """Tell a program of a row whose id an earlier row has."""
+    warnings.warn(f"{sentence}; `occurrence` tells their verdicts apart", stacklevel=3)
 
 
 class _Seen:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
 from judges.llm_eval import LLMEval
-from judges.repeats import told_apart
+from judges.repeats import told_apart, warn
 from judges.runner import Runner, prepare
 from judges.sources import row_of
 from judges.summary import Summary
@@ -62,17 +61,13 @@ async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *
         EngineError: The engine can answer nothing more.
         MagistrateError: A sample is no object.
     """
-    rows = told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), _warn)
+    rows = told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn)
     questions = [prepare(row, judge) for row in rows]
     reached: dict[tuple[str, int], Verdict] = {}
     async with aclosing(Runner(judge, engine, expected=expected).run(questions)) as verdicts:
         async for verdict in verdicts:
             reached[verdict.id, verdict.occurrence] = verdict
     return [reached[question.row.id, question.row.occurrence] for question in questions]
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(f"{sentence}; `occurrence` tells their verdicts apart", stacklevel=2)
 
 
 def judge(samples: Iterable[Sample], judge: Judge, engine: Engine, *, expected: bool = False) -> list[Verdict]:

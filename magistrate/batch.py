@@ -16,6 +16,7 @@ import httpx
 
 from judges.errors import MagistrateError
 from judges.judge import Sample
+from judges.repeats import told_apart, warn
 from judges.sources import Row, read_rows, row_id, row_of
 from judges.verdict import ENGINE_FAULT, Verdict
 from magistrate.calls import Calls, ServerError, encoded
@@ -160,7 +161,7 @@ def _upload(calls: Calls, samples: Path | list[Sample], body: Mapping[str, Any])
 
 def _lines(samples: Path | list[Sample], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A line of a batch for each sample. Its ``custom_id`` is the sample's number, from 1."""
-    for number, row in enumerate(_rows(samples), start=1):
+    for number, row in enumerate(told_apart(_rows(samples), warn), start=1):
         if row.sample is None:
             raise MagistrateError(f"{row.problem}; mend the row, or judge the file with `magistrate score --server`")
         call = {**body, "samples": [sent(row)]}

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 from judges.engines.engine import EngineIdentity
 from judges.errors import MagistrateError
 from judges.judge import Sample
+from judges.repeats import told_apart, warn
 from judges.sources import row_of
 from judges.verdict import Fingerprint, Verdict
 from judges.window import Work, as_reached
@@ -94,14 +95,23 @@ class AsyncClient:
             asking: What else is asked with.
 
         Returns:
-            One verdict a sample, in the samples' order.
+            One verdict a sample, in the samples' order. Where several samples have one id, a warning says so.
         """
         found: dict[int, Verdict] = {}
-        async with aclosing(self.judged(samples, judge, **asking)) as reached:
+        later: dict[int, int] = {}
+
+        def noted() -> Iterator[Sample]:
+            for row in told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn):
+                assert row.sample is not None
+                if row.occurrence > 1:
+                    later[row.number] = row.occurrence
+                yield row.sample
+
+        async with aclosing(self.judged(noted(), judge, **asking)) as reached:
             async for number, outcome in reached:
                 if isinstance(outcome, ServerError):
                     raise ServerError(f"sample {number}: {outcome}", outcome.status)
-                found[number] = outcome
+                found[number] = replace(outcome, occurrence=later.get(number, 1))
         return [found[number] for number in range(1, len(found) + 1)]
 
     async def judged(

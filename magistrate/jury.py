@@ -164,6 +164,7 @@ async def hear(
     check_source(source, list(courts.values()), columns or {}, limit)
     engines, failures = _open(entries.member)
     count = 0
+    first = next((entry for entry in entries.member if entry.host in engines), None)
     for host, engine in engines.items():
         try:
             for member in (entry for entry in entries.member if entry.host == host):
@@ -177,6 +178,7 @@ async def hear(
                         columns=columns,
                         overwrite=overwrite,
                         limit=limit,
+                        say_repeats=member is first,
                         debug=debug,
                     )
                 except EngineError as error:

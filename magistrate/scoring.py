@@ -62,6 +62,7 @@ async def score_file(
     strict: bool = False,
     overwrite: bool = False,
     limit: int | None = None,
+    say_repeats: bool = True,
     debug: bool = False,
 ) -> Outcome:
     """Judge every sample of a file that its output does not hold yet.
@@ -75,6 +76,7 @@ async def score_file(
         strict: Whether to stop at the first row that cannot be judged, rather than write an unscored verdict.
         overwrite: Whether to throw away an earlier output.
         limit: Judge only the first rows, this many.
+        say_repeats: Whether to name rows whose id an earlier row has.
         debug: Whether to let libraries print.
 
     Raises:
@@ -82,7 +84,7 @@ async def score_file(
     """
     total = count_rows(source)
     audience = Watching(console, total if limit is None or total is None else min(total, limit), debug=debug)
-    repeats = _Repeats(console, strict=strict)
+    repeats = _Repeats(console, MOST_REPEATS if say_repeats else 0, strict=strict)
     rows = told_apart(islice(read_rows(source), limit), repeats.told)
     questions = _questions(rows, bench.judge, columns or {}, strict=strict)
     with audience.loading():
@@ -98,16 +100,17 @@ async def score_file(
 class _Repeats:
     """Says on a console which rows have an id that an earlier row has: the first few, for there may be millions."""
 
-    def __init__(self, console: Console, *, strict: bool) -> None:
+    def __init__(self, console: Console, most: int, *, strict: bool) -> None:
         self.count = 0
         self._console = console
+        self._most = most
         self._strict = strict
 
     def told(self, sentence: str) -> None:
         self.count += 1
         if self._strict:
             raise MagistrateError(f"{sentence}; give each row its own (without `--strict` both are judged)")
-        if self.count <= MOST_REPEATS:
+        if self.count <= self._most:
             text = f"{sentence}; `occurrence` tells their verdicts apart"
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 

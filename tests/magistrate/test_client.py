@@ -250,3 +250,14 @@ def test_both_clients_work_beside_a_running_loop(magistrate_server: Any) -> None
 def test_the_package_has_no_other_names() -> None:
     with pytest.raises(AttributeError, match="has no attribute `Bailiff`"):
         _ = magistrate.Bailiff
+
+
+def test_samples_of_one_id_are_told_apart(client: Client) -> None:
+    samples = [{**SAMPLES[n], "id": name} for n, name in enumerate([5, 5.0, "x", "5"])]
+    with pytest.warns(UserWarning, match="sample [24] has the id `5`, which is that of sample 1 too") as warned:
+        verdicts = client.judge(samples)
+    assert len(warned) == 2
+    assert [(verdict.id, verdict.occurrence) for verdict in verdicts] == [("5", 1), ("5", 2), ("x", 1), ("5", 3)]
+    with pytest.warns(UserWarning, match="sample 2 has the id `5`"):
+        batch = client.submit(samples[:2])
+    assert [verdict.id for verdict in batch.wait().verdicts()] == ["5", "5"]

@@ -110,3 +110,27 @@ def test_a_jury_that_is_not_in_order_is_one_sentence(tmp_path: Path, content: st
         JuryFile.load(path)
     assert complaint in str(caught.value)
     assert str(caught.value).startswith(f"{path}")
+
+
+def test_a_jury_that_can_judge_nothing_stops_before_an_engine_starts(tmp_path: Path) -> None:
+    members, source = tmp_path / "jury.toml", write(tmp_path / "rows.jsonl", [{"prompt": "a", "answer": "b"}])
+    members.write_text(MEMBERS)
+    told = ("no row of rows.jsonl has the fields `context`, `response`", "try `--field context=prompt --field response=answer`")
+    assert_one_sentence(magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl"), *told)
+    ctx = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl", "--field", "ctx=prompt")
+    assert_one_sentence(ctx, "judge `llm-eval` has no field `ctx`")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["jury.toml", "rows.jsonl"]
+
+
+def test_too_few_scored_and_rows_of_one_id(tmp_path: Path) -> None:
+    """Members without a model are the embedded one's."""
+    members = tmp_path / "jury.toml"
+    members.write_text('[[member]]\nname = "a"\n[[member]]\nname = "b"\noptions = { use_reference = false }\n')
+    good = {"id": "x", "context": "hi", "response": "ho"}
+    source = write(tmp_path / "rows.jsonl", [good, {**good, "response": "he"}, {"id": "y", "context": "hi"}])
+    done = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl", "--fail-under", "0.9")
+    assert done.returncode == 1
+    assert "magistrate: 2 of 3 samples are scored, 66.7%, which is less than `--fail-under 0.9`" in done.stderr
+    assert done.stderr.count("rows.jsonl row 2 has the id `x`, which is that of rows.jsonl row 1 too") == 1
+    assert done.stderr.count("no --model given: judging with the embedded magistrate-tiny") == 1
+    assert [(one["id"], one.get("occurrence")) for one in read(tmp_path / "out.jsonl")] == [("x", None), ("x", 2), ("y", None)]

@@ -251,3 +251,28 @@ def test_an_arena_is_judged_there(tmp_path: Path, magistrate_server: Any) -> Non
     assert (report / "verdicts.jsonl").read_text() == verdicts
     refused = magistrate(*asked, "--server", magistrate_server.url, "--dtype", "float32", "-o", report)
     assert_one_sentence(refused, "--dtype has no meaning with `--server`")
+
+
+def test_a_run_of_which_nothing_is_scored_has_failed(tmp_path: Path, between: Faulty) -> None:
+    source = write(tmp_path / "rows.jsonl", [{"context": "Who?", "response": f"Me, {n}."} for n in range(20)])
+    between.choose = lambda call: Fault(413) if call.path == "/v1/judgments" else None
+    done = there(source, tmp_path / "v.jsonl", between)
+    assert done.returncode == 1
+    assert "magistrate: none of 20 samples is scored (20 unscored: engine error)" in done.stderr
+
+
+def test_changed_samples_and_rows_of_one_id_are_as_without_a_server(tmp_path: Path, magistrate_server: Any) -> None:
+    rows = [{"id": name, "context": "Who?", "response": f"Me, {n}."} for n, name in enumerate([5, "5", "a", "b"])]
+    source, output = write(tmp_path / "rows.jsonl", rows), tmp_path / "v.jsonl"
+    assert there(source, output, magistrate_server).returncode == 0
+    first = read(output)
+    assert [verdict.get("occurrence") for verdict in first] == [None, 2, None, None]
+    write(source, [rows[0], {**rows[1], "response": "You."}, {**rows[2], "response": "They."}, rows[3]])
+    done = there(source, output, magistrate_server, "--limit", "3")
+    assert done.returncode == 0, done.stderr
+    assert "row 2 has the id `5`, which is that of rows.jsonl row 1 too" in done.stderr
+    assert "3 scored, 0 unscored" in done.stdout
+    assert marked(output) == keys(source)
+    assert [verdict.get("occurrence") for verdict in read(output)] == [None, 2, None, None]
+    assert read(tmp_path / "v.leftover.jsonl") == first[1:3]
+    assert_one_sentence(there(source, output, magistrate_server, "--field", "ctx=context"), "has no field `ctx`")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from evals.meta.verdicts import on_other_texts
+from evals.meta.verdicts import on_other_texts, read_verdicts
 from judges import catalog
+from judges.engines.engine import EngineIdentity
+from judges.errors import MagistrateError
+from judges.llm_eval import LLMEval
 from judges.runner import prepare
 from judges.sources import Row
-from judges.verdict import Verdict
+from judges.verdict import Fingerprint, Verdict
+from judges.verdict_file import VerdictFile
 
 
 def rows(*answers: str) -> list[Row]:
@@ -44,3 +50,29 @@ def test_other_options_cannot_be_told_from_another_text() -> None:
 def test_what_has_no_usual_options_or_no_score_is_not_looked_at(judge: str, status: str) -> None:
     (row,), (other,) = rows("So."), rows("No.")
     assert on_other_texts([row], {"1": verdict(other, judge, status)}) == []
+
+
+@pytest.mark.parametrize(("judge", "refused"), [(LLMEval(), True), (LLMEval(scale="0-100"), False)])
+def test_a_score_outside_of_the_judges_scale_is_refused_where_the_scale_is_known(
+    tmp_path: Path, judge: LLMEval, refused: bool
+) -> None:
+    """The file beside the verdicts says whose they are; options of a judge's own it does not spell out."""
+    fingerprint = Fingerprint.of(judge, EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
+    path = tmp_path / "v.jsonl"
+    scores = dict.fromkeys(judge.metrics, 4)
+    with VerdictFile(path, fingerprint) as file:
+        for number, content in enumerate((3, 99)):
+            verdict = Verdict(
+                id=str(number),
+                judge=judge.name,
+                status="scored",
+                scores={**scores, "content": content},
+                sample=f"{number:032x}",
+                fingerprint=fingerprint.digest,
+            )
+            file.append(verdict)
+    if refused:
+        with pytest.raises(MagistrateError, match="v.jsonl line 2: field `scores.content` is 99, but judge"):
+            read_verdicts(path)
+    else:
+        assert len(read_verdicts(path)) == 2
