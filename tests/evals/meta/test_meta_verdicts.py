@@ -72,7 +72,7 @@ def test_a_score_outside_of_the_judges_scale_is_refused_where_the_scale_is_known
             )
             file.append(verdict)
     if refused:
-        with pytest.raises(MagistrateError, match="v.jsonl line 2: field `scores.content` is 99, but judge"):
+        with pytest.raises(MagistrateError, match=r"v\.jsonl line 2: field `scores\.content` is 99, but judge"):
             read_verdicts(path)
     else:
         assert len(read_verdicts(path)) == 2
