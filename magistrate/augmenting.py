@@ -15,7 +15,7 @@ from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.finetuning import STOPPED, Base, RecipeName, Variant, listeners, one_process
 from magistrate.flags import BaseUrl, DataFile, Debug, EngineName, Limit, TaskFile, TaskName
-from magistrate.studies import open_judge_engine, open_task
+from magistrate.studies import judge_model, open_judge_engine, open_task
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def improve(
 
     with clear_errors(debug=debug, stopped=STOPPED):
         one_process("compares models")
+        model = judge_model(engine, model)
         console = own_console()
         with console.status("loading"), quiet(enabled=not debug):
             from evals.qualeval.attributes import read_given
