@@ -287,6 +287,7 @@ def serve(
     require_keys: Annotated[bool, typer.Option("--require-keys", help="Ask for a key on this machine too.")] = False,
     name: Annotated[list[str] | None, typer.Option("--hostname", help="A name that clients reach the server by.")] = None,
     rate: Annotated[int | None, typer.Option(help="Calls a minute for each key.", min=1)] = None,
+    quota: Annotated[float, typer.Option(help="GiB of uploaded files that each key may keep.")] = 64.0,
     adapters: Annotated[list[Path] | None, typer.Option(help="A folder that adapters may be loaded from.")] = None,
     dashboards: Annotated[Path, typer.Option(help="The folder shown at /dashboards/.")] = Path("dashboards"),
     log_samples: Annotated[bool, typer.Option("--log-samples", help="Write the text of samples to the log.")] = False,
@@ -294,7 +295,7 @@ def serve(
 ) -> None:
     """Serve judges over HTTP: judging now or in batches that survive a crash, and OpenAI's API."""
     from magistrate import serving
-    from server.settings import Settings
+    from server.settings import GIB, Settings
 
     with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
         settings = Settings(
@@ -304,6 +305,7 @@ def serve(
             require_keys=require_keys,
             hosts=tuple(name or ()),
             rate=rate,
+            quota=int(quota * GIB),
             adapter_folders=serving.absolute(adapters),
             dashboards=dashboards.resolve(),
             log_samples=log_samples,

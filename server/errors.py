@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError, SampleError
-from server.store.errors import StoreConflictError, StoreUnavailableError
+from server.store.errors import StoreConflictError, StoreQuotaError, StoreUnavailableError
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     403: _described("A page of another site sent the request."),
     404: _described("There is no such thing, or it is another caller's."),
     409: _described("The thing is in use."),
-    413: _described("The body is larger than the server takes."),
+    413: _described("The body is larger than the server takes, or than the caller's quota has left."),
     415: _described("The body is compressed, which the server does not take."),
     429: _described("Too many calls. `Retry-After` says in how many seconds to call again."),
     503: _described("The server cannot answer now. `Retry-After` says in how many seconds to call again."),
@@ -178,6 +178,8 @@ def fault_of(error: Exception) -> ApiError | None:
             return ApiError(400, "the client went away before it had sent the whole body", "client_disconnected")
         case StoreUnavailableError():
             return ApiError(503, str(error), "store_unavailable", headers=soon)
+        case StoreQuotaError():
+            return ApiError(413, str(error), "quota_exceeded")
         case StoreConflictError():
             return ApiError(409, str(error), "conflict")
         case EngineError() | RequestError():

@@ -25,6 +25,7 @@ class Settings:
             other machines reach, none means any.
         max_body: Bytes of the body of an ordinary call.
         max_upload: Bytes of the body of a file's upload.
+        quota: Bytes of all uploaded files of one caller together; ``None`` for no limit.
         max_matrix: Bytes of the body of an assignment.
         max_samples: Samples of one call.
         max_queued: Lines of all unfinished batches together.
@@ -48,6 +49,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     max_body: int = 16 * MIB
     max_upload: int = 4 * GIB
+    quota: int | None = 64 * GIB
     max_matrix: int = 128 * MIB
     max_samples: int = 1024
     max_queued: int = 20_000_000
@@ -66,6 +68,7 @@ class Settings:
         for name in (
             "max_body",
             "max_upload",
+            "quota",
             "max_matrix",
             "max_samples",
             "max_queued",

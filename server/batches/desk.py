@@ -12,8 +12,8 @@ from server.court import Court
 from server.metrics import Metrics
 from server.store import BatchRecord, Store, StoreError
 
-ABANDONED_SECONDS = 86_400.0
-"""An upload that was not finished for so long never will be."""
+TIDY_SECONDS = 10.0
+"""How often uploads in progress say so, and what nobody needs any more is cleared away."""
 
 log = logging.getLogger("magistrate.batches")
 
@@ -51,9 +51,7 @@ class Desk:
 
     async def open(self) -> None:
         """Take up the work where it was left."""
-        with contextlib.suppress(StoreError):
-            await asyncio.to_thread(self._store.forget_unfinished_files, ABANDONED_SECONDS)
-        self._tasks = [asyncio.create_task(self._worker.run()), asyncio.create_task(self._recorder.run())]
+        self._tasks = [asyncio.create_task(run()) for run in (self._worker.run, self._recorder.run, self._keep_tidy)]
 
     async def close(self, patience: float) -> None:
         """Finish what is in progress, or leave it to be judged again.
@@ -62,10 +60,16 @@ class Desk:
             patience: Seconds to wait for it.
         """
         self._worker.drain()
-        working, _ = self._tasks
+        working, *_ = self._tasks
         await asyncio.wait({working}, timeout=patience)
         if not working.done():
             log.warning("left unfinished", extra={"reason": f"what was in progress took longer than {patience:.0f} s"})
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep_tidy(self) -> None:
+        while True:
+            with contextlib.suppress(StoreError):
+                await asyncio.to_thread(self._store.tidy)
+            await asyncio.sleep(TIDY_SECONDS)

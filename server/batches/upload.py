@@ -7,8 +7,9 @@ import hashlib
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -16,8 +17,9 @@ from starlette.requests import Request
 
 from server.batches.lines import is_blank, parse_line
 from server.errors import ApiError
+from server.safety.idempotency import digest_of
 from server.settings import MIB
-from server.store import FilePart, FileRecord, Store, StoreError
+from server.store import Answer, FilePart, FileRecord, Store, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,9 @@ LONGEST_FILENAME = 255
 LONGEST_MODEL = 256
 """Characters of a model's name that are remembered; more than any has."""
 
+LARGEST_FORM = 64 * 1024
+"""Bytes of a form around the file, at most, unless it has fields that nobody asked for."""
+
 UNNAMED = "upload.jsonl"
 
 # RFC 2046's characters and the few more that clients use. The parser finds no boundary that holds a line's end.
@@ -54,33 +59,66 @@ _BOUNDARY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
 _LONGEST_CONTENT_TYPE = 1000
 
 
-async def receive_file(request: Request, store: Store, owner: str) -> FileRecord:
+KeepAnswer = Callable[[str, FileRecord], Answer]
+"""Makes what the call is answered out of a digest of what it sent and the file that came of it."""
+
+
+async def receive_file(
+    request: Request, store: Store, owner: str, *, quota: int | None = None, keep: KeepAnswer | None = None
+) -> FileRecord:
     """Store the file of a form that is being sent. Where anything goes wrong, nothing of it stays.
 
     Args:
         request: A call whose body is a form with the fields ``file`` and ``purpose``, in any order. Others are ignored.
         store: Where to.
         owner: Whose it shall be.
+        quota: Bytes that all files of the owner's may have together.
+        keep: Makes the answer that is remembered with the file.
 
     Raises:
         ApiError: 400: it is no such form, the purpose is not ``batch``, a line is too long, or the file holds no line.
         ClientDisconnect: The client went away.
-        StoreError: The store cannot take it.
+        StoreAnsweredError: The answer that would be remembered has been, by another call.
+        StoreError: The store cannot take it, or the owner has too much there.
     """
-    form = _Form(_boundary(request.headers.get("content-type", "")))
-    upload = _Upload(store, owner)
+    announced = request.headers.get("content-length", "0")
+    upload = _Upload(store, owner, expected=max(0, int(announced) - LARGEST_FORM), quota=quota, keep=keep)
     try:
-        async with aclosing(request.stream()) as pieces:
-            async for piece in pieces:
-                form.feed(piece)
-                if len(form.content) >= PIECE_BYTES:
-                    await asyncio.to_thread(upload.add, form.filename, form.take())
-        form.finish()
+        form = await _read_form(request, upload.add)
         return await asyncio.to_thread(upload.finish, form.filename, form.take())
     except BaseException:
         # Also where this call is being cancelled, which would stop a plain wait at once.
         await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(upload.drop)))
         raise
+
+
+async def digest_file(request: Request) -> str:
+    """The digest of the file of a form that is being sent, of which nothing is stored.
+
+    Raises:
+        ApiError: 400: it is no form with the fields ``file`` and ``purpose``.
+        ClientDisconnect: The client went away.
+    """
+    content = hashlib.blake2b()
+    form = await _read_form(request, lambda _, data: content.update(data))
+    content.update(form.take())
+    return _digest_of(form.filename, content)
+
+
+async def _read_form(request: Request, take: Callable[[str, bytes], object]) -> _Form:
+    """Read a form to its end. What comes of its file is handed over in pieces, all but the last, with the file's name."""
+    form = _Form(_boundary(request.headers.get("content-type", "")))
+    async with aclosing(request.stream()) as pieces:
+        async for piece in pieces:
+            form.feed(piece)
+            if len(form.content) >= PIECE_BYTES:
+                await asyncio.to_thread(take, form.filename, form.take())
+    form.finish()
+    return form
+
+
+def _digest_of(filename: str, content: hashlib.blake2b) -> str:
+    return digest_of("POST /v1/files", filename, content.hexdigest())
 
 
 def _boundary(content_type: str) -> bytes:
@@ -219,9 +257,13 @@ def plain_filename(sent: str) -> str:
 class _Upload:
     """A file on its way into the store. Its methods block. One call may still run in its thread as ``drop`` is called."""
 
-    def __init__(self, store: Store, owner: str) -> None:
+    def __init__(self, store: Store, owner: str, *, expected: int, quota: int | None, keep: KeepAnswer | None) -> None:
         self._store = store
         self._owner = owner
+        self._expected = expected
+        self._quota = quota
+        self._keep = keep
+        self._content = hashlib.blake2b()
         self._cutter = PartCutter()
         self._file_id: str | None = None
         self._dropped = False
@@ -238,11 +280,13 @@ class _Upload:
             file_id = self._add(filename, data)
             last = self._cutter.end()
             if last is not None:
-                self._store.add_part(file_id, last)
+                self._store.add_part(file_id, last, quota=self._quota)
             cutter = self._cutter
             if not cutter.lines:
                 raise ApiError(400, "the file holds no line: send one call a line, as JSON", "empty_file", "file")
-            finished = self._store.finish_file(file_id, bytes=cutter.bytes, lines=cutter.lines, model=cutter.model)
+            answer = partial(self._keep, _digest_of(filename, self._content)) if self._keep else None
+            counted = {"bytes": cutter.bytes, "lines": cutter.lines}
+            finished = self._store.finish_file(file_id, **counted, model=cutter.model, answer=answer)
             self._file_id = None
             return finished
 
@@ -260,9 +304,12 @@ class _Upload:
         if self._dropped:
             raise ApiError(400, "the upload was given up", "upload_dropped")
         if self._file_id is None:
-            self._file_id = self._store.begin_file(self._owner, PURPOSE, filename).id
+            begun = self._store.begin_file(self._owner, PURPOSE, filename, expected=self._expected, quota=self._quota)
+            self._file_id = begun.id
+        if self._keep:
+            self._content.update(data)
         for part in self._cutter.cut(data):
-            self._store.add_part(self._file_id, part)
+            self._store.add_part(self._file_id, part, quota=self._quota)
         return self._file_id
 
 

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
@@ -19,8 +19,9 @@ from server.court import Court
 from server.errors import ERRORS, ApiError
 from server.routes.files import ENDED, FILE_ID, LONGEST_ID, error_file_id, no_such_file, output_file_id
 from server.safety.callers import CallerNow
+from server.safety.idempotency import digest_of, keyed_call
 from server.settings import Settings
-from server.store import BatchRecord, Store, StoreUnavailableError
+from server.store import Answer, BatchRecord, Store, StoreAnsweredError, StoreUnavailableError
 
 router = APIRouter(prefix="/v1/batches", tags=["Batches"], responses=ERRORS)
 
@@ -170,12 +171,32 @@ class BatchList(BaseModel):
     has_more: bool = Field(description="Whether there is a next page.")
 
 
-@router.post("", summary="Create a batch")
-async def create(request: Request, caller: CallerNow, body: BatchRequest) -> Batch:
-    """Queue every line of an uploaded file. Results are kept one by one, and survive a restart or crash of the server."""
+@router.post("", summary="Create a batch", response_model=Batch)
+async def create(request: Request, caller: CallerNow, body: BatchRequest) -> Batch | Response:
+    """Queue every line of an uploaded file. Results are kept one by one, and survive a restart or crash of the server.
+
+    A call that is sent again with the same `Idempotency-Key` is answered as the first one was, and makes no other batch.
+    """
+    desk, call = _desk(request), keyed_call(request, caller)
+    if call is None:
+        return _batch_object(await _create(request, caller.name, body), desk)
+    digest = digest_of("POST /v1/batches", body.model_dump_json())
+    if await call.was_answered():
+        return await call.first_answer(digest)
+    try:
+        made = await _create(request, caller.name, body, lambda batch: call.answer(digest, _batch_object(batch, desk)))
+    except StoreAnsweredError:
+        # By another call with this key, which was a moment faster.
+        return await call.first_answer(digest)
+    return _batch_object(made, desk)
+
+
+async def _create(
+    request: Request, owner: str, body: BatchRequest, answer: Callable[[BatchRecord], Answer] | None = None
+) -> BatchRecord:
     store, desk = _store(request), _desk(request)
     known = FILE_ID.fullmatch(body.input_file_id)
-    file = await asyncio.to_thread(store.file, body.input_file_id, caller.name) if known else None
+    file = await asyncio.to_thread(store.file, body.input_file_id, owner) if known else None
     if file is None:
         raise no_such_file("input_file_id")
     if file.status != "processed":
@@ -190,10 +211,10 @@ async def create(request: Request, caller: CallerNow, body: BatchRequest) -> Bat
             f"{settings.max_queued:,}; create the batch again when some are done"
         )
         raise ApiError(429, message, "queue_full", headers={"Retry-After": str(QUEUE_RETRY_SECONDS)})
-    made = (caller.name, file, body.endpoint, body.completion_window, body.metadata, model)
+    made = (owner, file, body.endpoint, body.completion_window, body.metadata, model, answer)
     batch = await asyncio.to_thread(store.create_batch, *made)
     desk.work_arrived()
-    return _batch_object(batch, desk)
+    return batch
 
 
 @router.get("", summary="List batches")

@@ -9,15 +9,17 @@ from itertools import chain
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from server.batches.upload import receive_file
+from server.batches.upload import digest_file, receive_file
 from server.errors import ERRORS, ApiError
 from server.safety.callers import CallerNow
-from server.store import BatchRecord, FileRecord, Store
+from server.safety.idempotency import keyed_call
+from server.settings import Settings
+from server.store import BatchRecord, FileRecord, Store, StoreAnsweredError
 
 router = APIRouter(prefix="/v1/files", tags=["Files"], responses=ERRORS)
 
@@ -104,15 +106,28 @@ class FileDeleted(BaseModel):
 @router.post(
     "",
     summary="Upload a file",
+    response_model=FileObject,
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": UPLOAD_FORM}}}},
 )
-async def upload(request: Request, caller: CallerNow) -> FileObject:
+async def upload(request: Request, caller: CallerNow) -> FileObject | Response:
     """Upload the lines of a batch. The file goes straight to the database as it comes, so it may have gigabytes.
 
     A line that is no JSON is no reason to refuse the file: it becomes a line of the batch's error file. An upload that breaks
-    off leaves nothing.
+    off leaves nothing. A call that is sent again with the same `Idempotency-Key` is answered as the first one was, and makes no
+    other file.
     """
-    return _uploaded(await receive_file(request, _store(request), caller.name))
+    settings: Settings = request.app.state.settings
+    store, call = _store(request), keyed_call(request, caller)
+    if call is None:
+        return _uploaded(await receive_file(request, store, caller.name, quota=settings.quota))
+    if await call.was_answered():
+        return await call.first_answer(await digest_file(request))
+    try:
+        keep = lambda digest, file: call.answer(digest, _uploaded(file))  # noqa: E731
+        return _uploaded(await receive_file(request, store, caller.name, quota=settings.quota, keep=keep))
+    except StoreAnsweredError as error:
+        # By another call with this key, which was a moment faster.
+        return await call.first_answer(error.digest)
 
 
 @router.get("", summary="List files")
@@ -239,7 +254,7 @@ def _uploaded(file: FileRecord) -> FileObject:
     whole = file.status == "processed"
     return FileObject(
         id=file.id,
-        bytes=file.bytes,
+        bytes=file.bytes if whole else 0,
         created_at=file.created_at,
         filename=file.filename,
         purpose="batch",

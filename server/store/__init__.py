@@ -1,8 +1,9 @@
 """What the server must not forget: keys, uploaded files, batches, their queue and their results."""
 
-from server.store.errors import StoreConflictError, StoreError, StoreUnavailableError
+from server.store.errors import StoreAnsweredError, StoreConflictError, StoreError, StoreQuotaError, StoreUnavailableError
 from server.store.records import (
     AdapterRecord,
+    Answer,
     BatchRecord,
     BatchStatus,
     FilePart,
@@ -16,6 +17,7 @@ from server.store.store import Store
 
 __all__ = [
     "AdapterRecord",
+    "Answer",
     "BatchRecord",
     "BatchStatus",
     "FilePart",
@@ -25,7 +27,9 @@ __all__ = [
     "LeasedPart",
     "Result",
     "Store",
+    "StoreAnsweredError",
     "StoreConflictError",
     "StoreError",
+    "StoreQuotaError",
     "StoreUnavailableError",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlalchemy import ColumnElement, Connection, LargeBinary, cast, delete, func, insert, literal, select, update
 
+from server.store.answers import keep_answer
 from server.store.database import Area
 from server.store.errors import StoreConflictError, StoreError
 from server.store.ids import new_id
-from server.store.records import BatchRecord, FileRecord, Result
+from server.store.records import Answer, BatchRecord, FileRecord, Result
 from server.store.schema import batches, file_parts, files, queue, results
 
 RESULTS_PAGE = 1000
@@ -28,6 +29,7 @@ class Batches(Area):
         completion_window: str,
         metadata: Mapping[str, str] | None,
         model: str | None = None,
+        answer: Callable[[BatchRecord], Answer] | None = None,
     ) -> BatchRecord:
         """Queue every part of a file. A file without lines makes a batch that is completed at once.
 
@@ -38,11 +40,13 @@ class Batches(Area):
             completion_window: Kept and given back.
             metadata: Kept and given back.
             model: Which model is meant by the name that the file's lines give; by default the one called so.
+            answer: Makes what the call is answered, to be remembered.
 
         Raises:
+            StoreAnsweredError: The call was answered before.
             StoreConflictError: The file is still being uploaded, or is gone.
         """
-        with self._database.writing() as connection:
+        with self._database.writing(more=1) as connection:
             # Held until the batch is there, so that the file is not deleted in between.
             held = select(files.c.status, files.c.model).where(files.c.id == file.id, files.c.owner == owner)
             found = connection.execute(held.with_for_update(read=True)).one_or_none()
@@ -72,7 +76,10 @@ class Batches(Area):
             number, *fields = connection.execute(insert(batches).values(values).returning(batches.c.number, *_RECORD)).one()
             parts = select(literal(number), file_parts.c.number, file_parts.c.lines).where(of_file, file_parts.c.lines > 0)
             connection.execute(insert(queue).from_select(["batch", "number", "open_lines"], parts))
-        return BatchRecord(*fields)
+            record = BatchRecord(*fields)
+            if answer is not None:
+                keep_answer(connection, self._database, owner, answer(record))
+        return record
 
     def batch(self, batch_id: str, owner: str) -> BatchRecord | None:
         """A batch of the owner's."""
@@ -97,7 +104,7 @@ class Batches(Area):
     def cancel_batch(self, batch_id: str, owner: str) -> BatchRecord | None:
         """Lease no more of a batch. It is cancelled once what is leased is let go; one that is finished stays as it is."""
         running = _is(batch_id, owner) & (batches.c.status == "in_progress")
-        with self._database.writing() as connection:
+        with self._database.freeing() as connection:
             connection.execute(
                 update(batches).where(running).values(status="cancelling", cancelling_at=self._database.this_second())
             )

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, Float, cast, event, func, literal
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -15,9 +15,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from server.store.errors import StoreError, StoreUnavailableError
+from server.store.room import LOG_BYTES, Room
 
 LONGEST_WORDS = 400
 """Characters of what a database says that are passed on."""
+
+COPY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+
+STEP_PAGES = 1024
+"""Pages that a SQLite file gives back to the disk in one transaction."""
 
 _PASSING_SQLITE = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -47,10 +53,12 @@ class Database:
 
     Args:
         engine: SQLAlchemy's, for SQLite or PostgreSQL.
+        room: The disk of a SQLite file that a server keeps room on.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, room: Room | None = None) -> None:
         self.engine = engine
+        self._room = room
         self.is_sqlite = engine.dialect.name == "sqlite"
         self._writer = engine.execution_options(magistrate_writes=True)
         self._fast_writer = engine.execution_options(magistrate_writes=True, magistrate_durable=False)
@@ -72,21 +80,70 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, *, durable: bool = True) -> Iterator[Connection]:
+    def writing(self, *, durable: bool = True, more: int = 0) -> Iterator[Connection]:
         """A transaction that writes, committed at the end, or undone where anything is raised.
 
         Args:
             durable: Whether it is on disk when this ends. One that is not so is there with the next one that is, and a
                 crash of the machine in between undoes it.
+            more: Bytes that it adds, about. A SQLite on a disk that is too full for them takes none.
 
         Raises:
             StoreError: The database refused.
             StoreUnavailableError: It cannot do it now.
         """
-        with _faults_told(), self._turn, (self._writer if durable else self._fast_writer).begin() as connection:
-            if not durable and not self.is_sqlite:
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-            yield connection
+        with _faults_told(), self._turn:
+            if more and self._room is not None:
+                self._require(self._room, more)
+            with (self._writer if durable else self._fast_writer).begin() as connection:
+                if not durable and not self.is_sqlite:
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+                yield connection
+
+    def _require(self, room: Room, more: int) -> None:
+        with self.engine.connect() as connection:
+            spare = _free_bytes(connection)
+            if room.needed(more, spare) > room.free:
+                # The log may be long only because it was, and nothing that is in it still needed.
+                _run(connection, COPY_LOG)
+            room.require(more, spare)
+
+    @contextmanager
+    def freeing(self) -> Iterator[Connection]:
+        """A transaction that deletes. It works on a full disk too, and there the disk has the room back at the end.
+
+        Raises:
+            StoreError: The database refused.
+            StoreUnavailableError: It cannot do it now.
+        """
+        with self.lending() as short:
+            with self.writing() as connection:
+                yield connection
+            # What is deleted stays so, whether or not the disk has its room back.
+            with suppress(StoreError):
+                while short and self.shrink():
+                    pass
+
+    def lending(self) -> AbstractContextManager[bool]:
+        """Use the room that is kept on the disk, where there is little else. Yields whether that is so."""
+        return nullcontext(False) if self._room is None else self._room.lent()
+
+    def keep_room(self) -> None:
+        """Keep room on the disk of a SQLite file, as far as there is some."""
+        if self._room is not None:
+            self._room.keep()
+
+    def shrink(self) -> bool:
+        """Give some of what is free in a SQLite file back to the disk. Returns whether there is more to give back."""
+        if not self.is_sqlite:
+            return False
+        with _faults_told(), self._turn, self.engine.connect() as connection:
+            before = _free_bytes(connection)
+            if not before:
+                return False
+            # The file is cut as the log is copied into it.
+            _run(connection, f"PRAGMA incremental_vacuum({STEP_PAGES}); {COPY_LOG}")
+            return 0 < _free_bytes(connection) < before
 
     def now(self) -> ColumnElement[float]:
         """Seconds since 1970: by PostgreSQL's clock, which servers share, or by this machine's."""
@@ -103,6 +160,8 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
+        if self._room is not None:
+            self._room.forget()
 
 
 class Area:
@@ -116,9 +175,29 @@ def _prepare_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> 
     # Python's driver would begin transactions of its own, and too late.
     connection.isolation_level = None
     cursor = connection.cursor()
+    # Before anything is written: a file that has its first page cannot be made one that gives room back.
+    cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
     cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
+    # Some builds of SQLite write zeros over all that is deleted, so that a full disk has no room to delete anything.
+    cursor.execute("PRAGMA secure_delete = FAST")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
+
+
+def _free_bytes(connection: Connection) -> int:
+    """Bytes of a SQLite file that hold nothing."""
+    pages, size = (connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("freelist_count", "page_size"))
+    return int(pages * size)
+
+
+def _run(connection: Connection, script: str) -> None:
+    """Run statements that stand in no transaction, each to its end, though it tells of no rows."""
+    connection.rollback()
+    try:
+        connection.connection.cursor().executescript(script)  # type: ignore[attr-defined]
+    except sqlite3.Error as error:
+        raise OperationalError(script, None, error) from None
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -2,61 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, false, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from server.store.database import Area
-from server.store.errors import StoreConflictError, StoreError
+from server.store.answers import keep_answer
+from server.store.database import Area, Database
+from server.store.errors import StoreConflictError, StoreQuotaError
 from server.store.ids import new_id
-from server.store.records import FilePart, FileRecord
+from server.store.records import Answer, FilePart, FileRecord
+from server.store.room import MIB
 from server.store.schema import batches, file_parts, files
 
 UNFINISHED = ("in_progress", "cancelling")
 
 _PART_FIELDS = ("number", "first_line", "lines", "duplicates", "data")
 
-# Nothing is added to a file that is finished or gone.
-_ADD_PART = (
-    insert(file_parts)
-    .from_select(
-        ["file_id", *_PART_FIELDS],
-        select(files.c.id, *(bindparam(name, type_=file_parts.c[name].type) for name in _PART_FIELDS)).where(
-            files.c.id == bindparam("of_file"), files.c.status == "uploading"
-        ),
-    )
-    .returning(file_parts.c.number)
-)
+_RECORD = [column for column in files.c if column.name != "leased_until"]
+
+UPLOAD_LEASE_SECONDS = 60.0
+"""How long an upload stays with a server that has died, on a database that several servers share."""
 
 
 class Files(Area):
     """Files and their content."""
 
-    def begin_file(self, owner: str, purpose: str, filename: str) -> FileRecord:
-        """Begin a file, to which parts are added until it is finished or dropped."""
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._uploading: set[str] = set()
+
+    def begin_file(self, owner: str, purpose: str, filename: str, *, expected: int = 0, quota: int | None = None) -> FileRecord:
+        """Begin a file, to which parts are added until it is finished or dropped.
+
+        Args:
+            owner: Whose it shall be.
+            purpose: Kept and given back.
+            filename: Kept and given back.
+            expected: Bytes that it will have at least.
+            quota: Bytes that all files of the owner's may have together.
+
+        Raises:
+            StoreQuotaError: The owner's files would have more.
+        """
         values = {"id": new_id("file-"), "owner": owner, "purpose": purpose, "filename": filename, "bytes": 0, "lines": 0}
-        with self._database.writing() as connection:
-            values |= {"status": "uploading", "created_at": self._database.this_second()}
-            row = connection.execute(insert(files).values(values).returning(files)).one()
+        with self._database.writing(more=max(1, expected)) as connection:
+            _check_quota(connection, owner, quota, expected)
+            values |= {"status": "uploading", "created_at": self._database.this_second(), "leased_until": self._lease()}
+            row = connection.execute(insert(files).values(values).returning(*_RECORD)).one()
+        self._uploading.add(row.id)
         return FileRecord(**row._mapping)
 
-    def add_part(self, file_id: str, part: FilePart) -> None:
+    def add_part(self, file_id: str, part: FilePart, *, quota: int | None = None) -> None:
         """Add a part to a file that is being uploaded. It is safe from a crash of the machine once the file is finished.
+
+        Args:
+            file_id: The file.
+            part: Its next part.
+            quota: Bytes that all files of its owner's may have together.
 
         Raises:
             StoreConflictError: The file is finished or gone, or has a part of this number.
+            StoreQuotaError: The owner's files would have more.
         """
-        values = {name: getattr(part, name) for name in _PART_FIELDS}
-        with self._database.writing(durable=False) as connection:
+        longer = update(files).where(_uploading(file_id)).values(bytes=files.c.bytes + len(part.data), leased_until=self._lease())
+        with self._database.writing(durable=False, more=len(part.data)) as connection:
+            owner = connection.execute(longer.returning(files.c.owner)).scalar_one_or_none()
+            if owner is None:
+                raise StoreConflictError(f"file {file_id} is not being uploaded any more; upload it again")
+            _check_quota(connection, owner, quota)
+            values = {name: getattr(part, name) for name in _PART_FIELDS}
             try:
-                added = connection.execute(_ADD_PART, {"of_file": file_id, **values}).one_or_none()
+                connection.execute(insert(file_parts).values(file_id=file_id, **values))
             except IntegrityError:
                 raise StoreConflictError(f"file {file_id} has a part {part.number} already") from None
-        if added is None:
-            raise StoreConflictError(f"file {file_id} is not being uploaded any more; upload it again")
 
-    def finish_file(self, file_id: str, *, bytes: int, lines: int, model: str | None) -> FileRecord:  # noqa: A002
+    def finish_file(
+        self,
+        file_id: str,
+        *,
+        bytes: int,  # noqa: A002
+        lines: int,
+        model: str | None,
+        answer: Callable[[FileRecord], Answer] | None = None,
+    ) -> FileRecord:
         """Mark a file as whole.
 
         Args:
@@ -64,8 +93,10 @@ class Files(Area):
             bytes: Its length.
             lines: Lines in it that are not blank, over all its parts.
             model: The model that its lines name.
+            answer: Makes what the call is answered, to be remembered.
 
         Raises:
+            StoreAnsweredError: The call was answered before.
             StoreConflictError: The file is not being uploaded, or parts of it were lost to a crash of the database.
         """
         with self._database.writing() as connection:
@@ -76,22 +107,48 @@ class Files(Area):
                     f"file {file_id} is not whole: {count} parts with {counted or 0} lines arrived, "
                     f"but there should be {end} with {lines}; upload it again"
                 )
-            uploading = (files.c.id == file_id) & (files.c.status == "uploading")
-            change = update(files).where(uploading).values(bytes=bytes, lines=lines, model=model, status="processed")
-            row = connection.execute(change.returning(files)).one_or_none()
-        if row is None:
-            raise StoreConflictError(f"file {file_id} is not being uploaded any more; upload it again")
-        return FileRecord(**row._mapping)
+            change = update(files).where(_uploading(file_id))
+            change = change.values(bytes=bytes, lines=lines, model=model, status="processed", leased_until=None)
+            row = connection.execute(change.returning(*_RECORD)).one_or_none()
+            if row is None:
+                raise StoreConflictError(f"file {file_id} is not being uploaded any more; upload it again")
+            record = FileRecord(**row._mapping)
+            if answer is not None:
+                keep_answer(connection, self._database, record.owner, answer(record))
+        self._uploading.discard(file_id)
+        return record
 
     def drop_file(self, file_id: str) -> None:
         """Forget a file that is being uploaded. A finished one stays."""
-        with self._database.writing() as connection:
-            connection.execute(delete(files).where(files.c.id == file_id, files.c.status == "uploading"))
+        self._uploading.discard(file_id)
+        with self._database.freeing() as connection:
+            connection.execute(delete(files).where(_uploading(file_id)))
+
+    def renew_uploads(self) -> None:
+        """Go on holding the files that are being uploaded here, from now on."""
+        if self._uploading:
+            with self._database.writing(durable=False) as connection:
+                here = files.c.id.in_(sorted(self._uploading))
+                connection.execute(update(files).where(here, files.c.status == "uploading").values(leased_until=self._lease()))
+
+    def forget_dead_uploads(self, *, everyone: bool = False) -> int:
+        """Delete files whose upload came to no end, and will come to none. Returns how many.
+
+        Args:
+            everyone: Whether all are such but those that are being uploaded here: right where nobody else can be alive.
+        """
+        held = files.c.id.in_(sorted(self._uploading)) if everyone else files.c.leased_until > self._database.now()
+        dead = (files.c.status == "uploading") & ~func.coalesce(held, false())
+        with self._database.reading() as connection:
+            if connection.execute(select(files.c.id).where(dead).limit(1)).first() is None:
+                return 0
+        with self._database.freeing() as connection:
+            return connection.execute(delete(files).where(dead)).rowcount
 
     def file(self, file_id: str, owner: str) -> FileRecord | None:
         """A file of the owner's."""
         with self._database.reading() as connection:
-            row = connection.execute(select(files).where(files.c.id == file_id, files.c.owner == owner)).one_or_none()
+            row = connection.execute(select(*_RECORD).where(files.c.id == file_id, files.c.owner == owner)).one_or_none()
         return FileRecord(**row._mapping) if row else None
 
     def files(
@@ -106,7 +163,7 @@ class Files(Area):
             newest_first: Which end to begin at.
             purpose: Only those with this purpose.
         """
-        wanted = select(files).where(files.c.owner == owner)
+        wanted = select(*_RECORD).where(files.c.owner == owner)
         if after is not None:
             wanted = wanted.where(files.c.id < after if newest_first else files.c.id > after)
         if purpose is not None:
@@ -140,7 +197,7 @@ class Files(Area):
         Raises:
             StoreConflictError: An unfinished batch still reads it.
         """
-        with self._database.writing() as connection:
+        with self._database.freeing() as connection:
             wanted = select(files.c.id).where(files.c.id == file_id, files.c.owner == owner).with_for_update()
             if connection.execute(wanted).one_or_none() is None:
                 return False
@@ -151,10 +208,24 @@ class Files(Area):
             connection.execute(delete(files).where(files.c.id == file_id))
         return True
 
-    def forget_unfinished_files(self, older_than_seconds: float) -> int:
-        """Delete files that were begun so long ago and never finished. Returns how many."""
-        if older_than_seconds < 0:
-            raise StoreError(f"an age is not negative, but {older_than_seconds} was asked for")
-        abandoned = (files.c.status == "uploading") & (files.c.created_at <= self._database.now() - older_than_seconds)
-        with self._database.writing() as connection:
-            return connection.execute(delete(files).where(abandoned)).rowcount
+    def _lease(self) -> ColumnElement[float]:
+        return self._database.now() + UPLOAD_LEASE_SECONDS
+
+
+def _uploading(file_id: str) -> ColumnElement[bool]:
+    return (files.c.id == file_id) & (files.c.status == "uploading")
+
+
+def _check_quota(connection: Connection, owner: str, quota: int | None, more: int = 0) -> None:
+    if quota is None:
+        return
+    size = func.coalesce(func.sum(files.c.bytes), 0)
+    kept, uploading = (
+        int(connection.execute(select(size).where(files.c.owner == owner, files.c.status == status)).scalar_one())
+        for status in ("processed", "uploading")
+    )
+    if kept + uploading + more > quota:
+        raise StoreQuotaError(
+            f"the quota is full: your files take {kept / MIB:,.1f} MiB, and with this upload would take more than the "
+            f"{quota / MIB:,.1f} MiB that they may; delete some that you need no longer"
+        )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
+import stat
 from pathlib import Path
 
 from alembic import command
@@ -15,6 +17,7 @@ from sqlalchemy.exc import ArgumentError
 
 from server.store.database import Database
 from server.store.errors import StoreError
+from server.store.room import Room
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -29,42 +32,56 @@ _FORMS = "sqlite:////a/path.db or postgresql://user@host/name"
 
 
 class Lock:
-    """Marks a SQLite file as this process's own, by a lock on a file beside it.
+    """Marks a SQLite file as this process's own, by a lock on the file itself: whatever name it is opened by, it is one file.
+
+    SQLite's own locks on it are of another kind. They are gone as soon as the process closes the file anywhere, so this does
+    not so much as open a file that the process has locked already.
 
     Args:
         path: The SQLite file.
 
     Raises:
-        StoreError: Another server has it, or the file beside it cannot be made.
+        StoreError: Another server has it, or it cannot be opened.
     """
 
-    _held: set[int] = set()  # noqa: RUF012
+    _held: dict[tuple[int, int], int] = {}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:
-        beside = path.with_name(f"{path.name}.lock")
+        self._of = _identity(path)
+        if self._of in self._held:
+            raise _used(path)
         try:
-            self._file = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
+            file = os.open(path, os.O_RDWR)
         except OSError as error:
-            raise StoreError(f"the store {path} cannot be opened: {beside}: {error.strerror}") from None
+            raise StoreError(f"the store {path} cannot be opened: {error.strerror}") from None
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._file)
-            raise StoreError(f"the store {path} is used by another server; several servers share a PostgreSQL") from None
-        self._held.add(self._file)
+            os.close(file)
+            raise _used(path) from None
+        self._held[self._of] = self._file = file
 
     def release(self) -> None:
         """Let another server have it."""
-        if self._file in self._held:
-            self._held.discard(self._file)
+        if self._held.get(self._of) == self._file:
+            del self._held[self._of]
             os.close(self._file)
 
     @classmethod
     def leave_to_parent(cls) -> None:
         """In a forked process: do not keep the lock alive when the server is gone."""
-        for file in cls._held:
+        for file in cls._held.values():
             os.close(file)
         cls._held.clear()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _used(path: Path) -> StoreError:
+    return StoreError(f"the store {path} is used by another server; several servers share a PostgreSQL")
 
 
 os.register_at_fork(after_in_child=Lock.leave_to_parent)
@@ -90,8 +107,39 @@ def read_url(text: str) -> URL:
     raise StoreError(f"the store's URL begins with `{url.drivername}`, but has the form {_FORMS}")
 
 
-def connect(url: URL) -> Database:
-    """Make ready to connect; nothing is opened yet."""
+def guard_file(path: Path) -> None:
+    """Make a SQLite file that its owner alone can read, or take it away from everybody else where it is there.
+
+    SQLite gives the files that it makes beside it the same mode.
+
+    Raises:
+        StoreError: It cannot be made, or has another name.
+    """
+    try:
+        # An existing file is not opened: to close it again would take SQLite's locks from it.
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        if path.stat().st_nlink > 1:
+            raise StoreError(
+                f"the store {path} has another name, a hard link; SQLite would keep a log for each name, and what is written "
+                "under one would be lost under the other: remove one of them"
+            )
+        for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                file.chmod(stat.S_IMODE(file.stat().st_mode) & ~stat.S_IRWXO)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreError(f"the store {path} cannot be opened: {error.strerror}") from None
+
+
+def connect(url: URL, room: Room | None = None) -> Database:
+    """Make ready to connect; nothing is opened yet.
+
+    Args:
+        url: Where to.
+        room: The disk of a SQLite file, where room is to be kept on it.
+    """
     if url.drivername.startswith("sqlite"):
         options = {"timeout": _BUSY_SECONDS}
         engine = create_engine(url, connect_args=options, pool_size=_CONNECTIONS, max_overflow=_MORE_CONNECTIONS)
@@ -105,7 +153,7 @@ def connect(url: URL) -> Database:
             pool_pre_ping=True,
             isolation_level="READ COMMITTED",
         )
-    return Database(engine)
+    return Database(engine, room)
 
 
 def bring_up_to_date(database: Database) -> None:

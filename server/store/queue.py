@@ -139,7 +139,7 @@ class Queue(Area):
         """
         if not new:
             return 0
-        with self._database.writing() as connection:
+        with self._database.writing(more=sum(len(result.record) for result in new)) as connection:
             found = _lock_batches(connection, self._database, {result.batch_id for result in new})
             wanted = [result for result in new if found[result.batch_id].status in ("in_progress", "cancelling")]
             rows = [_row(result, found[result.batch_id]) for result in wanted]
@@ -171,7 +171,10 @@ class Queue(Area):
         of_batch = queue.c.batch == batches.c.number
         leased = exists().where(of_batch, queue.c.worker.is_not(None), queue.c.leased_until > self._database.now())
         idle = select(batches.c.number).where(batches.c.status == "cancelling", ~leased).order_by(batches.c.number)
-        with self._database.writing() as connection:
+        with self._database.reading() as connection:
+            if connection.execute(idle.limit(1)).first() is None:
+                return 0
+        with self._database.freeing() as connection:
             numbers = list(connection.execute(idle.with_for_update(key_share=True)).scalars())
             if numbers:
                 values = {"status": "cancelled", "cancelled_at": self._database.this_second()}

@@ -108,6 +108,21 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call is answered, for when it is sent again.
+
+    Attributes:
+        key: The caller's name for the call.
+        digest: Of what was asked.
+        text: The answer's body.
+    """
+
+    key: str
+    digest: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class AdapterRecord:
     """A LoRA adapter that is loaded.
 

@@ -94,6 +94,7 @@ files = Table(
     Column("model", AnyText),
     Column("status", AnyText, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("leased_until", Float(53)),
     Index("files_owner", "owner", "id"),
 )
 
@@ -107,6 +108,18 @@ file_parts = Table(
     Column("lines", Integer, nullable=False),
     Column("duplicates", JSON, nullable=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+# What calls that carried an idempotency key were answered.
+answers = Table(
+    "answers",
+    tables,
+    Column("owner", AnyText, primary_key=True),
+    Column("key", AnyText, primary_key=True),
+    Column("digest", AnyText, nullable=False),
+    Column("answer", AnyText, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Index("answers_created_at", "created_at"),
 )
 
 # A batch outlives its input file, so there is no foreign key to it.

@@ -5,18 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import select
-import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.server.disks import fill, small_disk
 from tests.server.running import RunningServer, batch_file, dialogues, send_batch, timeless, wait_for_batch
 
 GIB = 1024**3
@@ -72,20 +70,14 @@ def test_clients_without_haste_keep_nobody_waiting(magistrate_server: RunningSer
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for 8 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no disk can be made here: {made.stderr.decode().strip()}")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path, 8) as made:
+        yield made
 
 
-def test_a_full_disk_pauses_a_batch_says_why_and_loses_nothing(tmp_path: Path, small_disk: Path) -> None:
-    server = RunningServer(tmp_path / "server", database=f"sqlite:///{small_disk / 'court.db'}").start().wait_until_ready()
-    filler = small_disk / "filler"
+def test_a_full_disk_pauses_a_batch_says_why_and_loses_nothing(tmp_path: Path, disk: Path) -> None:
+    server = RunningServer(tmp_path / "server", database=f"sqlite:///{disk / 'court.db'}").start().wait_until_ready()
+    filler = disk / "filler"
     try:
         client = server.client
         batch_id = send_batch(client, batch_file(tmp_path / "batch.jsonl", dialogues(400)))
@@ -109,14 +101,6 @@ def test_a_full_disk_pauses_a_batch_says_why_and_loses_nothing(tmp_path: Path, s
     finally:
         filler.unlink(missing_ok=True)
         assert server.stop() == 0
-
-
-def fill(filler: Path) -> None:
-    """Take all the room that a disk has left."""
-    with filler.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    assert shutil.disk_usage(filler.parent).free == 0
 
 
 def wait_until_paused(client: Any, batch_id: str) -> Any:

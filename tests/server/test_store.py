@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import time
@@ -79,6 +80,71 @@ def test_a_second_server_on_one_sqlite_is_refused_until_the_first_is_gone(tmp_pa
     assert [key.name for key in kept] == ["ann"]
     first.close()
     Store.open(url).close()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_hard_link_to_the_sqlite_of_a_server_is_refused(tmp_path: Path, alone: bool) -> None:
+    first = Store.open(f"sqlite:///{tmp_path}/store.db")
+    (tmp_path / "other.db").hardlink_to(tmp_path / "store.db")
+    with pytest.raises(StoreError, match=r"other\.db has another name, a hard link"):
+        Store.open(f"sqlite:///{tmp_path}/other.db", alone=alone)
+    assert not (tmp_path / "other.db-wal").exists()
+    (tmp_path / "other.db").unlink()
+    first.close()
+
+
+def test_the_sqlite_of_a_server_is_refused_by_whatever_name_it_has(tmp_path: Path) -> None:
+    first = Store.open(f"sqlite:///{tmp_path}/store.db")
+    (tmp_path / "linked.db").symlink_to(tmp_path / "store.db")
+    mounted = tmp_path / "mounted.db"
+    mounted.touch()
+    done = subprocess.run(["mount", "--bind", str(tmp_path / "store.db"), str(mounted)], capture_output=True, check=False)
+    try:
+        for name in ["linked.db"] if done.returncode else ["linked.db", "mounted.db"]:
+            second = subprocess.run(
+                [sys.executable, "-c", OPEN, f"sqlite:///{tmp_path}/{name}"], capture_output=True, check=False
+            )
+            assert b"is used by another server" in second.stderr
+        first.add_key("1", "ann", "d")
+    finally:
+        if not done.returncode:
+            subprocess.run(["umount", str(mounted)], check=True)
+    first.close()
+
+
+def test_a_refused_second_store_leaves_sqlites_own_locks_to_the_first(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    first = Store.open(url)
+    first.add_key("1", "ann", "d")
+    with pytest.raises(StoreError, match="used by another server"):
+        Store.open(url)
+    subprocess.run([sys.executable, "-c", OPEN.replace("sys.argv[1]", "sys.argv[1], alone=False"), url], check=True)
+    assert (tmp_path / "store.db-wal").stat().st_size, "whoever closes last deletes the log, and this was not the last"
+    first.close()
+
+
+def test_nobody_else_can_read_what_is_in_a_sqlite(tmp_path: Path) -> None:
+    known = os.umask(0)
+    try:
+        store = Store.open(f"sqlite:///{tmp_path}/store.db")
+        store.add_key("1", "ann", "d")
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        assert modes == dict.fromkeys(["store.db", "store.db-wal", "store.db-shm", "store.db.reserve"], 0o600)
+        store.close()
+    finally:
+        os.umask(known)
+
+
+def test_a_sqlite_that_everybody_could_read_is_taken_away_from_them(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/store.db"
+    killed = "import os, sys; from server.store import Store; Store.open(sys.argv[1]); os._exit(0)"
+    subprocess.run([sys.executable, "-c", killed, url], check=True)
+    files = [tmp_path / name for name in ("store.db", "store.db-wal", "store.db-shm")]
+    for file in files:
+        file.chmod(0o664)
+    store = Store.open(url)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o660] * 3
+    store.close()
 
 
 def test_a_process_forked_off_a_server_does_not_keep_the_store_when_the_server_is_gone(tmp_path: Path) -> None:
@@ -247,6 +313,12 @@ def test_deleting_a_file_takes_its_content_and_stops_whoever_reads_it(store: Sto
         assert connection.execute(text("SELECT count(*) FROM file_parts")).scalar_one() == 0
 
 
+def run_out(store: Store) -> None:
+    """Have the leases of all uploads run out."""
+    with store._database.writing() as connection:
+        connection.execute(text("UPDATE files SET leased_until = 1 WHERE status = 'uploading'"))
+
+
 def test_uploads_never_finished_are_forgotten_and_finished_ones_kept(store: Store) -> None:
     kept = upload(store)
     store.drop_file(kept.id)
@@ -255,8 +327,9 @@ def test_uploads_never_finished_are_forgotten_and_finished_ones_kept(store: Stor
     assert store.file(dropped.id, "ann") is None
     abandoned = store.begin_file("ann", "batch", "f")
     store.add_part(abandoned.id, FilePart(0, 1, 1, b"1\n", []))
-    assert store.forget_unfinished_files(3600) == 0
-    assert store.forget_unfinished_files(0) == 1
+    assert store.forget_dead_uploads() == 0
+    run_out(store)
+    assert store.forget_dead_uploads() == 1
     assert [file.id for file in store.files("ann")] == [kept.id]
     with pytest.raises(StoreConflictError, match="upload it again"):
         store.add_part(abandoned.id, FilePart(1, 2, 1, b"2\n", []))

@@ -320,10 +320,10 @@ class FullStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def add_part(self, file_id: str, part: FilePart) -> None:
+    def add_part(self, file_id: str, part: FilePart, *, quota: int | None = None) -> None:
         if part.number >= self._parts:
             raise StoreUnavailableError("the disk is full")
-        self._store.add_part(file_id, part)
+        self._store.add_part(file_id, part, quota=quota)
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(store: Store) -> None:
