@@ -8,6 +8,7 @@ from server.errors import install_error_handlers
 from server.metrics import Metrics
 from server.safety.answers import Answers
 from server.safety.callers import KeysFirst
+from server.safety.head import HeadAsGet
 from server.safety.limits import BodyLimit, HostCheck, PageHeaders, RequestId
 from server.settings import Settings
 
@@ -17,12 +18,13 @@ def protect(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
 
     From the outside in: the request's id, which all that follows may name; the log and the figures, which see every answer;
     headers for browsers; the limits of the body, which also close a connection on which any of the following answers before the
-    body has come; the host; and the key.
+    body has come; the host; the key; and what makes a ``HEAD`` of a ``GET``.
     """
     app.state.settings = settings
     app.state.metrics = metrics
     install_error_handlers(app)
     # Starlette puts what is added last outermost.
+    app.add_middleware(HeadAsGet)
     app.add_middleware(KeysFirst)
     app.add_middleware(HostCheck, settings=settings)
     app.add_middleware(BodyLimit, settings=settings)
