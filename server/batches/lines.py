@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic_core import from_json
@@ -27,6 +28,10 @@ _QUOTED = 100
 _ESCAPE = re.compile(rb"\\(?:u([dD][89abAB]%b\\u[dD][c-fC-F]%b)|u([dD][89a-fA-F]%b)|.)" % ((rb"[0-9a-fA-F]{2}",) * 3), re.DOTALL)
 _PLACE = re.compile(r" at line \d+ column (\d+)$")
 _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+class CustomIdError(ValueError):
+    """A line's name is none, though the line is JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,9 @@ def read_lines(part: LeasedPart) -> Iterator[BatchLine]:
         line_id = hashlib.blake2b(b"%d:%b" % (number, line.rstrip(b"\r")), digest_size=12).hexdigest()
         try:
             fields = parse_line(line, number)
+        except CustomIdError as error:
+            yield BatchLine(number, line_id, None, {}, LineFault("invalid_custom_id", f"line {number}: {error}"))
+            continue
         except ValueError as error:
             yield BatchLine(number, line_id, None, {}, LineFault("invalid_json_line", f"line {number} is no JSON: {error}"))
             continue
@@ -96,6 +104,7 @@ def parse_line(line: bytes, number: int) -> Any:
         number: Its number; a byte order mark before line 1 is passed over.
 
     Raises:
+        CustomIdError: Such a half stands in its ``custom_id``, which would be another line's then.
         ValueError: It is no JSON, or nested more than 200 deep.
     """
     if number == 1:
@@ -103,14 +112,18 @@ def parse_line(line: bytes, number: int) -> Any:
     try:
         return from_json(line, allow_inf_nan=False)
     except ValueError as error:
-        whole = _ESCAPE.sub(_paired, line)
-        if whole != line:
-            return parse_line(whole, 0)
-        raise ValueError(_PLACE.sub(r" at byte \1", str(error))) from None
+        whole, other = (_ESCAPE.sub(partial(_paired, half), line) for half in (b"\\ufffd", b"\\ufffe"))
+        if whole == line:
+            raise ValueError(_PLACE.sub(r" at byte \1", str(error))) from None
+    fields = parse_line(whole, 0)
+    # What is put in place of a half is told from what the line itself has there by putting another in its place.
+    if isinstance(fields, dict) and fields.get("custom_id") != parse_line(other, 0).get("custom_id"):
+        raise CustomIdError("the custom_id holds half of a surrogate pair, which is no character: send a whole pair, or none")
+    return fields
 
 
-def _paired(escape: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if escape[2] else escape[0]
+def _paired(half: bytes, escape: re.Match[bytes]) -> bytes:
+    return half if escape[2] else escape[0]
 
 
 def _fault(fields: Any, number: int, duplicate: bool, endpoint: str, model: str | None) -> LineFault | None:

@@ -117,6 +117,21 @@ def test_halves_of_surrogate_pairs_are_replaced_and_pairs_are_not() -> None:
         parse_line(rb'"\ud83d', 1)
 
 
+HALVES = [rb"a\ud800", rb"a\uDBFF", rb"\udc00a", rb"\ud83d\ud83d\ude00"]
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_name_with_half_of_a_pair_is_refused_and_one_with_a_pair_is_not(half: bytes) -> None:
+    line = only(json.dumps(a_line("NAME")).encode().replace(b"NAME", half))
+    assert line.fault is not None
+    assert (line.fault.code, line.custom_id) == ("invalid_custom_id", None)
+    assert line.fault.message.startswith("line 1: the custom_id holds half of a surrogate pair")
+    whole = only(json.dumps(a_line("NAME", body={"model": "m", "x": "HALF"})).encode().replace(b"NAME", rb"\ud83d\ude00\ufffd"))
+    assert (whole.fault, whole.custom_id) == (None, "\U0001f600\ufffd")
+    elsewhere = json.dumps(a_line("NAME", body={"model": "m", "x": "HALF"})).encode().replace(b"HALF", half)
+    assert only(elsewhere.replace(b"NAME", rb"\ufffd")).custom_id == "\ufffd"
+
+
 def test_output_has_openais_form() -> None:
     line = only(a_line())
     record = json.loads(output_line(line, 200, {"data": [1]}))

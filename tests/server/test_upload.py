@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from server.batches.lines import read_lines
 from server.batches.upload import LONGEST_LINE, PART_BYTES, PART_LINES, PartCutter, plain_filename
 from server.errors import ApiError
 from server.metrics import Metrics
@@ -166,6 +167,18 @@ def test_names_that_come_twice_are_told_by_their_lines(store: Store) -> None:
     leased = store.lease("w", ["m"], parts=100, seconds=60)
     assert [number for part in leased for number in part.duplicates] == [900, 901]
     assert batch.total == cutter.lines == 999
+
+
+def test_names_with_halves_of_pairs_are_nobodys_duplicates(store: Store) -> None:
+    names = [rb"a\ud800", rb"a\ud801", rb"a\ufffd", rb"a\ud800", rb"a\ufffd", rb"a\ud83d\ude00", "a\U0001f600".encode()]
+    lines = b"".join(a_line(number).replace(b"request-%d" % number, name) for number, name in enumerate(names, start=1))
+    record, _ = stored(store, send(store, PURPOSE + a_file(lines) + END))
+    store.create_batch("local", record, "/v1/judgments", "24h", None)
+    leased = store.lease("w", ["m"], parts=100, seconds=60)
+    assert [number for part in leased for number in part.duplicates] == [5, 7]
+    codes = [line.fault and line.fault.code for part in leased for line in read_lines(part)]
+    refused, twice = "invalid_custom_id", "duplicate_custom_id"
+    assert codes == [refused, refused, None, refused, twice, None, twice]
 
 
 @pytest.mark.parametrize(
