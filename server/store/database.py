@@ -195,7 +195,7 @@ def _run(connection: Connection, script: str) -> None:
     """Run statements that stand in no transaction, each to its end, though it tells of no rows."""
     connection.rollback()
     try:
-        connection.connection.cursor().executescript(script)  # type: ignore[attr-defined]
+        connection.connection.cursor().executescript(script)
     except sqlite3.Error as error:
         raise OperationalError(script, None, error) from None
 
