@@ -31,7 +31,7 @@ _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class CustomIdError(ValueError):
-    """A line's name is none, though the line is JSON."""
+    """A line that is JSON has a ``custom_id`` that cannot name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def parse_line(line: bytes, number: int) -> Any:
         if whole == line:
             raise ValueError(_PLACE.sub(r" at byte \1", str(error))) from None
     fields = parse_line(whole, 0)
-    # What is put in place of a half is told from what the line itself has there by putting another in its place.
+    # The line itself may have U+FFFD there; so what changes with what is put in place of a half shows where one was.
     if isinstance(fields, dict) and fields.get("custom_id") != parse_line(other, 0).get("custom_id"):
         raise CustomIdError("the custom_id holds half of a surrogate pair, which is no character: send a whole pair, or none")
     return fields

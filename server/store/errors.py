@@ -15,7 +15,7 @@ class StoreAnsweredError(StoreConflictError):
     """A call with the same idempotency key was answered before.
 
     Args:
-        message: What is told.
+        message: For the caller.
         digest: Of this call.
     """
 

@@ -235,7 +235,7 @@ def test_what_fills_the_disk_of_a_server_can_be_deleted(server: RunningServer, d
     assert post(server, 5).status_code == 200
 
 
-def test_the_quota_is_told_and_nothing_of_the_upload_stays(server: RunningServer) -> None:
+def test_an_upload_beyond_the_quota_is_refused_and_nothing_of_the_upload_stays(server: RunningServer) -> None:
     assert post(server, 10).status_code == 200
     answer = post(server, 27)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "quota_exceeded")

@@ -145,7 +145,7 @@ def test_each_caller_has_keys_of_its_own(store: Store) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
-def test_a_key_that_is_none_is_refused(caller: Caller, key: str) -> None:
+def test_a_key_that_is_empty_or_too_long_is_refused(caller: Caller, key: str) -> None:
     assert code(caller.upload(key)) == (400, "invalid_idempotency_key")
     assert code(caller.create(key, "file-" + "0" * 24)) == (400, "invalid_idempotency_key")
     assert caller.count("files") == 0
