@@ -61,9 +61,11 @@ class Desk:
         """
         self._worker.drain()
         working, *_ = self._tasks
-        await asyncio.wait({working}, timeout=patience)
+        can_finish = any(host.available for host in self._court.hosts.values())
+        await asyncio.wait({working}, timeout=patience if can_finish else 0)
         if not working.done():
-            log.warning("left unfinished", extra={"reason": f"what was in progress took longer than {patience:.0f} s"})
+            why = f"what was in progress took longer than {patience:.0f} s" if can_finish else "no model is ready"
+            log.warning("left unfinished", extra={"reason": why})
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

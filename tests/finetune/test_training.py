@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from finetune.recipe import Recipe
 from finetune.training import Data, train
 from judges.errors import MagistrateError
 from tests.finetune.training_runs import ENVIRONMENT, adapter_digest, command, run, write_recipe, write_rows
+from tests.stopping import KILL, WAYS, Way
 
 RATE = "rate-0.002"
 
@@ -80,11 +80,13 @@ def test_what_is_done_is_not_done_again(whole: Path) -> None:
     assert "holds a training that differs in seed; give another folder" in other.stderr
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.stress)])
-def test_a_killed_training_goes_on_bit_for_bit(whole: Path, tmp_path: Path, kills: int) -> None:
-    moments = random.Random(kills)
+@pytest.mark.parametrize(
+    "ways", [[KILL, WAYS[3]], pytest.param([*WAYS, KILL] * 3, marks=pytest.mark.stress)], ids=["twice", "all ways"]
+)
+def test_a_stopped_training_goes_on_bit_for_bit(whole: Path, tmp_path: Path, ways: list[Way]) -> None:
+    moments = random.Random(len(ways))
     output = tmp_path / "run"
-    for _ in range(kills):
+    for way in ways:
         there = len(checkpoints.all_in(output / RATE)) and max(map(checkpoints.step_of, checkpoints.all_in(output / RATE)))
         process = subprocess.Popen(
             command(whole, output), env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -96,8 +98,8 @@ def test_a_killed_training_goes_on_bit_for_bit(whole: Path, tmp_path: Path, kill
                 break
             time.sleep(0.002)
         time.sleep(moments.choice([0, 0.01, 0.05, 0.3]))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        if process.poll() is None:
+            way.stop(process)
     done = run(whole, output)
     assert done.returncode == 0, done.stderr
     assert adapter_digest(output) == adapter_digest(whole / "run")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 
 from judges.catalog import JUDGES
 from magistrate.cli import SAMPLE
+from tests.stopping import KILL, WAYS, Way
 
 COMMAND = Path(sys.executable).with_name("magistrate")
 ROWS = 80
@@ -92,19 +92,19 @@ def test_bad_rows_become_verdicts_with_reasons(tmp_path: Path) -> None:
     assert "rows.jsonl row 2: field `response` is missing" in strict.stderr
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.stress)])
-def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, stop: signal.Signals) -> None:
+@pytest.mark.parametrize("way", [KILL, WAYS[3], *(pytest.param(way, marks=pytest.mark.stress) for way in WAYS)], ids=str)
+def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, way: Way) -> None:
     source = write(tmp_path / "rows.jsonl", [{"context": f"Is {n} prime?", "response": f"No, {n} is even."} for n in range(ROWS)])
     output = tmp_path / "v.jsonl"
     command = [str(COMMAND), "score", str(source), "-o", str(output), "--model", "magistrate-tiny", "--window", "4"]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     end = time.monotonic() + 200
     while time.monotonic() < end and (not output.exists() or output.read_bytes().count(b"\n") < 20):
         time.sleep(0.02)
-    process.send_signal(stop)
-    _, errors = process.communicate(timeout=60)
-    if stop is signal.SIGINT:
-        assert process.returncode == 130
+    _, errors = way.stop(process)
+    if way is not KILL:
         assert "stopped; what is judged is kept" in errors
         assert "Traceback" not in errors
     kept = {line for line in output.read_bytes().splitlines() if line.endswith(b"}")}

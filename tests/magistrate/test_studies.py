@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate
+from tests.stopping import KILL, WAYS, Way
 
 SAMPLE = Path(__file__).parents[2] / "magistrate" / "sample"
 COUNT = 8
@@ -35,19 +35,23 @@ def kept(report: Path) -> list[str]:
     return [f"{file.name} {json.loads(line)['id']}" for file in files for line in file.read_text().split("\n")[:-1]]
 
 
-def killed(folder: Path, report: Path, verdicts: int) -> None:
-    """Start a study and end it, as a power failure would, once so many verdicts more are there."""
+def stopped(folder: Path, report: Path, verdicts: int, way: Way) -> None:
+    """Start a study and stop it once so many verdicts more are there."""
     wanted = len(kept(report)) + verdicts if report.exists() else verdicts
     process = subprocess.Popen(
-        [COMMAND, *arguments(folder, report)], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [COMMAND, *arguments(folder, report)],
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     end = time.monotonic() + 300
     while time.monotonic() < end and process.poll() is None:
         if report.exists() and len(kept(report)) >= wanted:
             break
         time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    if process.poll() is None:
+        way.stop(process)
 
 
 def whole(folder: Path, report: Path) -> dict[str, Any]:
@@ -58,13 +62,16 @@ def whole(folder: Path, report: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.stress)])
-def test_a_killed_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, kills: int) -> None:
-    moments = random.Random(kills)
+ALL_WAYS = [*WAYS, KILL] * 3
+
+
+@pytest.mark.parametrize("ways", [[WAYS[3]], pytest.param(ALL_WAYS, marks=pytest.mark.stress)], ids=["once", "all ways"])
+def test_a_stopped_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, ways: list[Way]) -> None:
+    moments = random.Random(len(ways))
     report = tmp_path / "report"
     before: set[str] = set()
-    for _ in range(kills):
-        killed(tmp_path, report, moments.randint(1, max(2, 2 * 3 * COUNT // (kills + 1))))
+    for way in ways:
+        stopped(tmp_path, report, moments.randint(1, max(2, 2 * 3 * COUNT // (len(ways) + 1))), way)
         there = kept(report)
         assert len(there) == len(set(there)), "no verdict is there twice"
         assert before <= set(there), "and none was lost"
@@ -75,7 +82,7 @@ def test_a_killed_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, kills
     assert {stage: sum(counts.values()) for stage, counts in asked.items()} == dict.fromkeys(needed, COUNT) | {"insights": 2}
     assert sum(counts["before"] for counts in asked.values()) == len(before)
     assert len(kept(report)) == 3 * COUNT + 2
-    if kills == 1:
+    if len(ways) == 1:
         assert {file.name for file in report.iterdir()} >= {
             *("index.html", "report.md", "report.json", "attributes.json", "priors-domain.png"),
             *("affinities.parquet", "assignments.parquet", "values.parquet", "samples.json", "insights.json"),
