@@ -23,6 +23,7 @@ from evals.arena.words import (
     style_words,
     success,
     win_rate_cells,
+    win_rate_headings,
 )
 from evals.dashboard.frame import environment, policy
 from evals.dashboard.words import NONE, counted, label, line, listed
@@ -70,6 +71,7 @@ def page(report: Figures, examples: Figures | None = None) -> str:
             meeting=lambda one, other: _meeting(report, one, other),
             most=MOST,
             win_rate_cells=win_rate_cells,
+            win_rate_headings=win_rate_headings,
             win_rates_words=WIN_RATES,
             bias_rows=bias_rows(report),
             fault_words=fault_words,

@@ -111,7 +111,8 @@ def read_battles(path: Path, *, answer_models: Mapping[str, str] | None = None, 
     - MT-Bench, judgments of pairs: question_id, model_1, model_2, g1_winner, g2_winner, judge. If orders disagree, a ``tie``.
     - Arena-Hard-Auto: question_id or uid, model, judge, perhaps baseline, and two games, in the first of which the baseline's
       answer is A. How much better (``>>``) does not count. The baseline is A in the record too.
-    - AlpacaEval, annotations: instruction, generator_1, generator_2, and preference from 1, the first is better, to 2.
+    - AlpacaEval, annotations: instruction, generator_1, generator_2, and preference from 1, the first is better, to 2; 0 and 1.5
+      are draws.
     - Vicuna, reviews: question_id, answer1_id, answer2_id, score. The models are those of the answers' ids in
       ``answer_models``, or else what the file's name says, ``review_FIRST_SECOND.jsonl``.
 

@@ -21,6 +21,7 @@ from evals.arena.words import (
     style_words,
     success,
     win_rate_cells,
+    win_rate_headings,
 )
 from evals.dashboard.text import escaped
 from evals.dashboard.words import NONE, interval, number
@@ -146,9 +147,8 @@ def _win_rates(report: Figures) -> Iterator[str]:
     yield ""
     yield f"### Win rates against {_name(found['baseline'])}"
     yield ""
-    needed = [f"Questions to see {100 * difference:.0f} points" for difference in found["differences"]]
-    rows = [(_name(report["models"][one["model"]]), *map(escaped, win_rate_cells(one))) for one in found["models"]]
-    yield from _table(("Model", "Win rate", "Interval", "p, adjusted", "Questions", "Ahead of the next", *needed), rows)
+    rows = [(_name(report["models"][one["model"]]), *map(escaped, win_rate_cells(found, one))) for one in found["models"]]
+    yield from _table(("Model", *win_rate_headings(found)), rows)
     yield ""
     yield WIN_RATES
 

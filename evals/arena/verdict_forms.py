@@ -15,6 +15,8 @@ from judges.sources import Row
 ARENA_HARD_BASELINE = "gpt-4-0314"
 """Of Arena-Hard-Auto v0.1, whose judgments do not name it."""
 
+ALPACA_EVAL_DRAW = 1.5
+
 WINNERS: Mapping[str, str] = {
     "model_a": "A",
     "a": "A",
@@ -174,11 +176,19 @@ def _of_orders(record: Record, words: list[Any], choices: list[str | None]) -> R
 
 def _alpaca_eval(row: Row, sample: Sample) -> Record:
     record = common_of(row, sample, sample["generator_1"], sample["generator_2"])
-    preference = _number(sample["preference"])
-    if preference is None or not 1 <= preference <= 2:
-        return record._replace(reason=f"the preference {quoted(sample['preference'])} is no number from 1 to 2")
-    choice = "both" if preference == 1.5 else "A" if preference < 1.5 else "B"
+    preference = alpaca_eval_preference(sample["preference"])
+    if preference is None:
+        return record._replace(reason=f"the preference {quoted(sample['preference'])} is neither 0 nor a number from 1 to 2")
+    choice = "both" if preference == ALPACA_EVAL_DRAW else "A" if preference < ALPACA_EVAL_DRAW else "B"
     return record._replace(preference=choice, probability=2 - preference)
+
+
+def alpaca_eval_preference(cell: Any) -> float | None:
+    """AlpacaEval's preference, from 1, the first is better, to 2, and 1.5 for its draws, 0 and 1.5; ``None`` where it is none."""
+    preference = _number(cell)
+    if preference == 0:
+        return ALPACA_EVAL_DRAW
+    return preference if preference is not None and 1 <= preference <= 2 else None
 
 
 def is_number(value: Any) -> bool:

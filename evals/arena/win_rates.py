@@ -23,6 +23,8 @@ class WinRate:
     Attributes:
         model: Its number.
         rate: What it takes of a game, a tie being one half.
+        soft: The same with the judge's probability in place of its choice, over the games that have one; ``None`` where none has.
+            AlpacaEval's "win rate"; ``rate`` is its "discrete win rate".
         adjusted: The test's p against one half, adjusted for the number of models. Source: Holm (1979).
         needed: Questions that show each of ``DIFFERENCES``, four times of five.
         least: The least difference that as many questions as there were show so often.
@@ -31,6 +33,7 @@ class WinRate:
 
     model: int
     rate: Paired
+    soft: Paired | None
     adjusted: float
     needed: tuple[int | None, ...]
     least: float | None
@@ -50,14 +53,15 @@ def win_rates(battles: Battles, baseline: str, seed: int = 0) -> list[WinRate]:
     """
     check_contestant("baseline", baseline, battles.models)
     base = battles.models.index(baseline)
-    taken, question = {}, {}
+    taken, soft, question = {}, {}, {}
     for model in range(len(battles.models)):
         as_first = battles.scored & (battles.first == model) & (battles.second == base)
         as_second = battles.scored & (battles.second == model) & (battles.first == base)
         mask = as_first | as_second
         if model != base and mask.any():
-            share = battles.share
-            taken[model] = np.where(as_first, share, 1 - share)[mask]
+            taken[model], soft[model] = (
+                np.where(as_first, share, 1 - share)[mask] for share in (battles.share, battles.probability)
+            )
             question[model] = battles.question.codes[mask]
     rates = {model: paired(taken[model], question[model], null=0.5, seed=seed) for model in taken}
     order = sorted(rates, key=lambda model: -rates[model].mean)
@@ -67,6 +71,7 @@ def win_rates(battles: Battles, baseline: str, seed: int = 0) -> list[WinRate]:
         WinRate(
             model,
             rates[model],
+            None if np.isnan(soft[model]).all() else paired(soft[model], question[model], null=0.5, seed=seed),
             p,
             tuple(items_needed(rates[model].spread, difference) for difference in DIFFERENCES),
             least_seen(rates[model]),

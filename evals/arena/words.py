@@ -201,18 +201,40 @@ def style_words(report: Figures) -> str:
     )
 
 
-def win_rate_cells(one: Figures) -> list[str]:
+def win_rate_headings(found: Figures) -> list[str]:
+    """The headings above ``win_rate_cells``."""
+    needed = [f"Questions to see {100 * difference:.0f} points" for difference in found["differences"]]
+    soft = ["By probabilities"] if _has_soft(found) else []
+    return ["Win rate", "Interval", "p, adjusted", "Questions", "Ahead of the next", *needed, *soft]
+
+
+def win_rate_cells(found: Figures, one: Figures) -> list[str]:
     """A model's win rate against the baseline: the rate, its interval, p, questions, the lead, and questions needed."""
     rate, ahead = one["rate"], one["ahead"]
-    known = rate["low"] is not None
-    ends = f"{max(0.0, rate['low']):.1%} to {min(1.0, rate['high']):.1%}" if known else NONE
     gap = NONE
     if ahead is not None and ahead["mean"] is not None:
         gap = _points(ahead["mean"])
         if ahead["low"] is not None:
             gap += f" ({_points(ahead['low'])} to {_points(ahead['high'])})"
     needed = [number(count, 0) for count in one["needed"]]
-    return [percent(rate["mean"]), ends, p_value(one["adjusted"]), f"{rate['items']:,}", gap, *needed]
+    soft = [_by_probabilities(one["soft"])] if _has_soft(found) else []
+    return [percent(rate["mean"]), _ends(rate), p_value(one["adjusted"]), f"{rate['items']:,}", gap, *needed, *soft]
+
+
+def _has_soft(found: Figures) -> bool:
+    return any(one["soft"] is not None for one in found["models"])
+
+
+def _by_probabilities(soft: Figures | None) -> str:
+    if soft is None:
+        return NONE
+    ends = _ends(soft)
+    return percent(soft["mean"]) + (f" ({ends})" if ends != NONE else "")
+
+
+def _ends(rate: Figures) -> str:
+    known = rate["low"] is not None
+    return f"{max(0.0, rate['low']):.1%} to {min(1.0, rate['high']):.1%}" if known else NONE
 
 
 def _points(share: float) -> str:

@@ -239,6 +239,8 @@ def test_win_rates_are_told_where_there_is_a_baseline(
     for row, one in zip(rows[1:], reports["usual"]["win_rates"]["models"], strict=True):
         assert row[1] == f"{one['rate']['mean']:.1%}"
         assert row[3] == ("< 0.001" if one["adjusted"] < 0.001 else f"{one['adjusted']:.3f}")
+        assert row[-1].startswith(f"{one['soft']['mean']:.1%} (")
+    assert rows[0][-1] == "By probabilities"
     assert len(rows) == 5
     opened(reader, pages, "many")
     assert reader.every("#baseline") == []

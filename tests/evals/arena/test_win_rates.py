@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from evals.arena.battles import BattleList, Battles
+from evals.arena.published import read_battles
+from evals.arena.rating import Options
+from evals.arena.report import report
+from evals.arena.text import markdown
 from evals.arena.win_rates import win_rates
 from judges.errors import MagistrateError
 
@@ -65,6 +73,56 @@ def test_the_false_alarms_of_many_models_stay_at_one_in_twenty() -> None:
         found = win_rates(tournament(dict.fromkeys("abcde", 0.5), 40, seed=seed), "base", seed)
         alarms += any(one.adjusted <= 0.05 for one in found)
     assert alarms <= 10, "5% of 80, and three standard errors"
+
+
+ALPACA_EVAL = [
+    # alpaca_eval_gpt4_leaderboard.csv, an early file: draws are 0.
+    ({1: 584, 2: 205, 0: 16}, 26.459627329192546, 26.459627329192546, 1.535711469748),
+    # alpaca_eval_cot_gpt4_turbo_fn_leaderboard.csv, a later one: draws are 1.5.
+    ({1.0: 784, 2.0: 18, 1.5: 3}, 2.422360248447205, 2.422360248447205, 0.5314153465076921),
+    # weighted_alpaca_eval_gpt4_turbo_leaderboard.csv has 17 wins, 785 losses and 3 draws; these probabilities are made up.
+    ({1.01: 785, 1.9: 17, 1.5: 3}, (785 * 0.01 + 17 * 0.9 + 3 * 0.5) / 8.05, 2.298136645962733, None),
+]
+"""AlpacaEval's preferences of ``alpaca-7b``, its published win rate, discrete win rate and standard error."""
+
+
+@pytest.mark.parametrize(("preferences", "published", "discrete", "error"), ALPACA_EVAL)
+def test_alpaca_evals_win_rates_are_those_that_are_published(
+    tmp_path: Path, preferences: dict[float, int], published: float, discrete: float, error: float | None
+) -> None:
+    path = tmp_path / "annotations.json"
+    given = [preference for preference, count in preferences.items() for _ in range(count)]
+    models = {"generator_1": "text_davinci_003", "generator_2": "alpaca-7b", "annotator": "alpaca_eval_gpt4"}
+    path.write_text(json.dumps([{"instruction": f"do {n}", **models, "preference": one} for n, one in enumerate(given)]))
+    gathered = BattleList()
+    for record in read_battles(path):
+        gathered.add(
+            record.question,
+            record.model_a,
+            record.model_b,
+            record.preference,
+            reason=record.reason,
+            probability=record.probability,
+        )
+    battles = gathered.battles()
+    assert battles.scored.all()
+    (found,) = win_rates(battles, "text_davinci_003")
+    assert found.soft is not None
+    assert 100 * found.soft.mean == pytest.approx(published, abs=1e-9)
+    assert 100 * found.rate.mean == pytest.approx(discrete, abs=1e-9)
+    assert found.rate.count == found.soft.count == 805
+    if error is not None:
+        half = stats.t.ppf(0.975, 804) * error / 100
+        assert found.soft.high - found.soft.mean == pytest.approx(half, rel=1e-6)
+    made = report(battles, Options(rounds=10, baseline="text_davinci_003"))
+    assert f"| {discrete:.1f}% |" in markdown(made)
+    assert f"| {published:.1f}% (" in markdown(made)
+
+
+def test_choices_alone_have_no_win_rate_by_probabilities() -> None:
+    battles = tournament({"m": 0.6}, 30)
+    assert win_rates(battles, "base")[0].soft is None
+    assert "| Questions to see 10 points |\n" in markdown(report(battles, Options(rounds=10, baseline="base")))
 
 
 def test_a_baseline_that_is_not_there_is_told() -> None:
