@@ -36,11 +36,22 @@ from magistrate.terminal import clear_errors, pairs
 
 def preferences(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Pairs of answers that people compared: PandaLM's, or any file with `--human`.")
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Pairs that people compared: PandaLM's, Auto-J's, JudgeBench's, AlpacaEval's, or any file with `--human`.",
+        ),
     ],
     human: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN,COLUMN,...", help="What people say, a column a rater: 0, 1, 2 or A, B, tie, both, neither."),
+        typer.Option(
+            metavar="COLUMN,COLUMN,...",
+            help="What people say, a column a rater: A, B, tie, both, neither, A>B, B>A, A=B, or what `--labels` says.",
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="first=0,second=1,tie=2", help="Which answer the file's labels name; a known file's are known."),
     ] = None,
     field: Annotated[
         list[str] | None, typer.Option(help="Where a field of the sample stands, e.g. `answer_a=column` of the file.")
@@ -67,6 +78,7 @@ def preferences(
 ) -> None:
     """How often a judge prefers the answer that people prefer, in both orders, beside how often people do among themselves."""
     from evals.meta.page import markdown
+    from evals.meta.people.choice_labels import labels_given
     from evals.meta.people.compared import read_compared
     from evals.meta.people.preference_words import page
     from evals.meta.people.preferences import check_enough, study
@@ -79,6 +91,8 @@ def preferences(
         fields = pairs(field, "--field", "field=column")
         check_columns([Pairwise()], fields)
         compared = read_compared(data, columns, fields=fields, encoding=encoding, limit=limit)
+        given = None if labels is None else labels_given(labels)
+        compared = read_compared(data, columns, labels=given, fields=fields, encoding=encoding, limit=limit)
         rows = [Row(one.id, one.id, one.sample) for one in compared.pairs]
         if samples is not None:
             write_samples(rows, samples, overwrite=overwrite)
@@ -107,6 +121,7 @@ def preferences(
         sources = {
             "data": data.name,
             "choices": human,
+            "labels": labels,
             "fields": ", ".join(field or ()) or None,
             "limit": limit,
             **asking.told(judged),

@@ -149,3 +149,34 @@ def test_samples_are_not_written_over_a_file(tmp_path: Path) -> None:
     done = magistrate("meta", "people", source, *PEOPLE, "--write-samples", source)
     assert_one_sentence(done, "is there already")
     assert source.read_bytes() == before
+
+
+def test_what_labels_mean_is_told(tmp_path: Path) -> None:
+    row = {"scenario": "code", "prompt": "How?", "response 1": "So.", "response 2": "Thus."}
+    source = write(tmp_path / "testdata_pairwise.jsonl", [{**row, "prompt": f"{n}?", "label": n % 3} for n in range(12)])
+    same: dict[str, Any] = {
+        "judge": "pairwise",
+        "status": "scored",
+        "reason": None,
+        "expected": None,
+        "justification": None,
+        "recovered": False,
+    }
+    same |= {"sample": "s", "fingerprint": "f", "usage": {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 1}}
+    chosen = [{"id": f"auto-j-{n + 1}", "scores": {"preference": ("A", "B", "tie")[n % 3]}, **same} for n in range(12)]
+    given = write(tmp_path / "v.jsonl", chosen)
+    command = ("meta", "preferences", source, "--verdicts", given, *QUICK, "-o", tmp_path / "r")
+    done = magistrate(*command)
+    assert done.returncode == 0, done.stderr
+    assert "Numbers mean what Auto-J says." in done.stdout
+    found = figures(tmp_path / "r")
+    assert found["judged"]["parts"][0]["majority"]["kappa"]["value"] == 1.0
+    assert found["choices"][0] == {"choice": "first", "labels": ["0"], "count": 4, "share": pytest.approx(1 / 3)}
+    other = magistrate(*command, "--labels", "first=1,second=2,tie=0", "--overwrite")
+    assert other.returncode == 0, other.stderr
+    found = figures(tmp_path / "r")
+    assert (found["labels"], found["made"]["labels"]) == ("`--labels`", "first=1,second=2,tie=0")
+    assert found["judged"]["parts"][0]["majority"]["kappa"]["value"] < 0
+    strange = write(tmp_path / "strange.jsonl", [{"a": n % 3} for n in range(12)])
+    told = magistrate("meta", "preferences", strange, "--human", "a", "--no-judge", "-o", tmp_path / "s")
+    assert_one_sentence(told, "nothing says which answer the numbers of column `a` (0, 1, 2) name")

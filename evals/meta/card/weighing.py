@@ -13,8 +13,8 @@ from evals.meta.card.subject import PREFERENCE, Metric, Subject
 from evals.meta.cells import is_empty
 from evals.meta.columns import check_columns, header_of
 from evals.meta.labels import read_labels
-from evals.meta.people.compared import FIRST, SECOND, choice_of
-from evals.meta.people.compared import TIE as EQUAL
+from evals.meta.people.choice_labels import FIRST, SECOND, check_words, choice_of
+from evals.meta.people.choice_labels import TIE as EQUAL
 from evals.statistics.calibration import LEAST, Bin, calibration
 from judges.pairwise import TIE
 from judges.sources import own_id, read_rows
@@ -82,7 +82,7 @@ def read_people(path: Path, subject: Subject, encoding: str | None = None) -> Pe
         encoding: Of a CSV file.
 
     Raises:
-        MagistrateError: It cannot be read, or lacks these columns.
+        MagistrateError: It cannot be read, lacks these columns, or has numbers for answers.
     """
     if not subject.pairwise:
         found = read_labels(path, [one.name for one in subject.metrics], {}, encoding)
@@ -90,6 +90,8 @@ def read_people(path: Path, subject: Subject, encoding: str | None = None) -> Pe
         return People(numbers=found.numbers, ids=list(found.ids), empty=empty, faults=found.faults)
     rows = list(read_rows(path, encoding))
     check_columns(path, header_of(path, rows), ["id", PREFERENCE], f"; people's labels of pairs have `id` and `{PREFERENCE}`")
+    cells = [(row.sample or {}).get(PREFERENCE) for row in rows]
+    check_words(path, PREFERENCE, cells, "write A, B and tie in their place")
     preferences: dict[str, list[str]] = {}
     ids: dict[str, None] = {}
     faults, empty = [], 0

@@ -1,28 +1,72 @@
-"""Reads pairs of answers of which people have said which is the better one.
+"""Reads pairs of answers of which people have said which is the better one: published files by what they hold, others by columns.
 
 PandaLM: Wang et al. (2023), https://arxiv.org/abs/2306.05087: 0 for a tie, 1 where the first is better, 2 where the second is.
+Auto-J: Li et al. (2023), https://arxiv.org/abs/2310.05470: 0 where the first is better, 1 where the second is, 2 for a tie.
+JudgeBench: Tan et al. (2024), https://arxiv.org/abs/2410.12784: ``A>B``, ``B>A``.
+AlpacaEval: Li et al. (2023), https://github.com/tatsu-lab/alpaca_eval: from 1, the first is better, to 2; 0 and 1.5 are draws.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evals.arena.verdict_forms import WINNERS
-from evals.meta.cells import is_empty, number_in
+from evals.meta.cells import is_empty
 from evals.meta.columns import check_columns, check_distinct, header_of
+from evals.meta.people.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, check_words
 from evals.meta.people.published import Faults
 from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.sources import Row, read_rows, renamed
 
-TIE, FIRST, SECOND = 0, 1, 2
-"""Which answer is the better one."""
 
-PANDALM = ("annotator1", "annotator2", "annotator3")
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of a published file.
+
+    Attributes:
+        name: What the file is called.
+        raters: Columns of what people say.
+        question: Columns that together are the question.
+        answers: Columns of the first and the second answer.
+        id: The column of a pair's name, if there is one.
+        labels: What people's labels mean.
+    """
+
+    name: str
+    raters: tuple[str, ...]
+    question: tuple[str, ...]
+    answers: tuple[str, str]
+    id: str | None
+    labels: ChoiceLabels
+
+    def fits(self, header: Collection[str]) -> bool:
+        """Whether a file with these columns has this form. The later parts of a question may be missing."""
+        return {*self.raters, self.question[0], *self.answers} <= set(header)
+
+    def sample(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What the pairwise judge takes of a row."""
+        asked = [str(row[key]) for key in self.question if row.get(key)]
+        first, second = (row.get(answer) for answer in self.answers)
+        return {"question": "\n\n".join(asked), "answer_a": first, "answer_b": second}
+
+
+FORMS = (
+    Form(
+        "PandaLM",
+        ("annotator1", "annotator2", "annotator3"),
+        ("instruction", "input"),
+        ("response1", "response2"),
+        "idx",
+        PANDALM,
+    ),
+    Form("Auto-J", ("label",), ("prompt",), ("response 1", "response 2"), None, AUTO_J),
+    Form("JudgeBench", ("label",), ("question",), ("response_A", "response_B"), "pair_id", ChoiceLabels()),
+    Form("AlpacaEval", ("preference",), ("instruction",), ("output_1", "output_2"), None, ALPACA_EVAL),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +106,16 @@ class ComparedSet:
         pairs: In the file's order.
         raters: What the raters are called.
         faults: What could not be used.
+        whose: Who says what numbers mean; ``None`` where there are only words.
+        meanings: Label to the choice that it names: those that are declared, and the words that people used.
     """
 
     name: str
     pairs: Sequence[Compared]
     raters: Sequence[str]
     faults: Sequence[Fault] = field(default_factory=tuple)
+    whose: str | None = None
+    meanings: Mapping[str, int] = field(default_factory=dict)
 
 
 def majority(choices: Sequence[int | None]) -> int | None:
@@ -76,21 +124,11 @@ def majority(choices: Sequence[int | None]) -> int | None:
     return None if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]) else counts[0][0]
 
 
-def choice_of(value: Any) -> int | None:
-    """What a cell or a judge's word says: 0, 1, 2, or A, B, tie, both, neither; ``None`` where it is none of these."""
-    if isinstance(value, bool):
-        return None
-    number = number_in(value)
-    if number is not None:
-        return int(number) if number in (TIE, FIRST, SECOND) else None
-    named = WINNERS.get(value.strip().lower()) if isinstance(value, str) else None
-    return None if named is None else {"A": FIRST, "B": SECOND}.get(named, TIE)
-
-
 def read_compared(
     path: Path,
     human: Sequence[str] = (),
     *,
+    labels: ChoiceLabels | None = None,
     fields: Mapping[str, str] | None = None,
     encoding: str | None = None,
     limit: int | None = None,
@@ -99,64 +137,97 @@ def read_compared(
 
     Args:
         path: Any kind of file that ``read_rows`` reads.
-        human: Columns of what people say, each a rater's. Without them the file must be PandaLM's.
+        human: Columns of what people say, each a rater's. Without them the file must be one of ``FORMS``.
+        labels: What people's labels mean; by default what those of a known file mean, or else words alone.
         fields: Field of a sample, as the pairwise judge takes it, to the column that holds it.
         encoding: Of a CSV file.
         limit: Only the first pairs, this many.
 
     Raises:
-        MagistrateError: The file cannot be read or is not known, a column is not there, two pairs have one id, or no pair has a
-            choice.
+        MagistrateError: The file cannot be read or is not known, a column is not there, nothing says what its numbers mean, two
+            pairs have one id, or no pair has a choice.
     """
     rows = list(read_rows(path, encoding))[:limit]
     header = header_of(path, rows)
-    known = {*PANDALM, "instruction", "response1", "response2"} <= header.keys()
-    if not human and not known:
+    form = next((one for one in FORMS if one.fits(header)), None)
+    if not human and form is None:
         raise MagistrateError(
-            f"{path} is no file of compared pairs that is known (PandaLM's); say which columns hold people's choices, 0, 1 and 2 "
-            "or A, B and tie: `--human COLUMN,COLUMN`"
+            f"{path} is no file of compared pairs that is known ({', '.join(one.name for one in FORMS)}); say which columns hold "
+            "people's choices: `--human COLUMN,COLUMN`"
         )
     check_columns(path, header, [*human, *(fields or {}).values()])
     check_distinct(human, "--human")
-    raters = list(human) or list(PANDALM)
-    faults: Faults = {}
+    raters = tuple(human) or (form.raters if form else ())
+    if labels is None:
+        labels = form.labels if form and set(raters) <= set(form.raters) else ChoiceLabels()
+    if labels.whose is None:
+        for rater in raters:
+            cells = [(row.sample or {}).get(rater) for row in rows]
+            check_words(path, rater, cells, "say it with this file's own, e.g. `--labels first=1,second=2,tie=0`")
+    reader = _Reader(raters, labels, fields or {}, None if human else form)
     pairs: list[Compared] = []
     for row in rows:
         if row.sample is None:
-            add_fault(faults, "cannot be read", row.place)
+            add_fault(reader.faults, "cannot be read", row.place)
             continue
-        one = _compared(row, row.sample, raters, fields or {}, faults, pandalm=not human)
+        one = reader.compared(row, row.sample)
         if all(choice is None for choice in one.choices):
-            add_fault(faults, "has no choice of anyone", one.id)
+            add_fault(reader.faults, "has no choice of anyone", one.id)
         else:
             pairs.append(one)
+    faults = list(reader.faults.values())
     if not pairs:
-        what = "; ".join(f"{fault.count:,} rows: {fault.what}" for fault in faults.values())
+        what = "; ".join(f"{fault.count:,} rows: {fault.what}" for fault in faults)
         raise MagistrateError(f"{path} holds no pair that people have compared{f' ({what})' if what else ''}")
     twice = [name for name, count in Counter(one.id for one in pairs).items() if count > 1]
     if twice:
         raise MagistrateError(f"{path}: two pairs have the id `{twice[0]}`; give each pair one row, and its raters a column each")
-    return ComparedSet("PandaLM" if not human else path.stem, pairs, raters, list(faults.values()))
+    name = path.stem if human or form is None else form.name
+    return ComparedSet(name, pairs, raters, faults, labels.whose, reader.meanings)
 
 
-def _compared(
-    row: Row, sample: Mapping[str, Any], raters: Sequence[str], fields: Mapping[str, str], faults: Faults, *, pandalm: bool
-) -> Compared:
-    name, shown = row.id, {key: value for key, value in sample.items() if key not in raters}
-    if pandalm:
-        name = f"pandalm-{sample.get('idx', row.id)}"
-        asked = [str(sample[key]) for key in ("instruction", "input") if sample.get(key)]
-        shown = {"question": "\n\n".join(asked), "answer_a": sample.get("response1"), "answer_b": sample.get("response2")}
-    moved = renamed(Row(name, row.place, {**sample, **shown}), {key: one for key, one in fields.items() if one in sample})
-    shown |= {key: value for key, value in (moved.sample or {}).items() if key in fields}
-    choices = []
-    for rater in raters:
-        cell = sample.get(rater)
-        choice = choice_of(cell)
-        if choice is None:
-            add_fault(
-                faults, f"`{rater}` {'has an empty cell' if is_empty(cell) else 'names none of 0, 1, 2, A, B and tie'}", name
-            )
-        choices.append(choice)
-    question = shown.get("question")
-    return Compared(id=name, sample=shown, choices=choices, item=name if question in (None, "") else str(question))
+@dataclass(slots=True)
+class _Reader:
+    """Reads the rows of a file.
+
+    Attributes:
+        raters: Columns of what people say.
+        labels: What their labels mean.
+        fields: Field of a sample to its column.
+        form: Of the file, where its columns need not be named.
+        meanings: Label to choice, with the words that were met.
+        faults: What could not be used.
+    """
+
+    raters: Sequence[str]
+    labels: ChoiceLabels
+    fields: Mapping[str, str]
+    form: Form | None
+    meanings: dict[str, int] = field(default_factory=dict)
+    faults: Faults = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.meanings |= self.labels.meanings
+
+    def compared(self, row: Row, sample: Mapping[str, Any]) -> Compared:
+        """The pair of a row."""
+        name, shown = row.id, {key: value for key, value in sample.items() if key not in self.raters}
+        if self.form is not None:
+            name = f"{self.form.name.lower()}-{sample.get(self.form.id or '', row.id)}"
+            shown = self.form.sample(sample)
+        columns = {key: one for key, one in self.fields.items() if one in sample}
+        moved = renamed(Row(name, row.place, {**sample, **shown}), columns)
+        shown |= {key: value for key, value in (moved.sample or {}).items() if key in self.fields}
+        choices = [self._choice(rater, sample.get(rater), name) for rater in self.raters]
+        question = shown.get("question")
+        return Compared(id=name, sample=shown, choices=choices, item=name if question in (None, "") else str(question))
+
+    def _choice(self, rater: str, cell: Any, name: str) -> int | None:
+        label = self.labels.read(cell)
+        choice = self.labels.choice(label)
+        if label is not None and choice is not None:
+            self.meanings.setdefault(label, choice)
+        else:
+            what = "has an empty cell" if is_empty(cell) else f"names none of {self.labels.told}"
+            add_fault(self.faults, f"`{rater}` {what}", name)
+        return choice

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from evals.dashboard.words import count, counted, number, percent
+from evals.dashboard.words import NONE, count, counted, number, percent
 from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
-from evals.meta.people.compared import FIRST, SECOND, TIE
+from evals.meta.people.choice_labels import FIRST, SECOND, TIE
+from evals.meta.people.choice_labels import NAMES as CHOICE_NAMES
 from evals.meta.people.figures import figure_cell
 from evals.meta.people.preferences import CHOICES, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
@@ -27,6 +28,7 @@ def _blocks(found: Preferences) -> Iterator[Block]:
         f"{found.unanimous:,}, and {found.undecided:,} have no majority. Intervals hold the true value {found.level:.4g} of the "
         f"time; {found.rounds:,} resamples of questions."
     )
+    yield from _choices(found)
     if found.judged is not None:
         yield from _judged(found.judged)
     yield from _raters(found.raters)
@@ -34,6 +36,19 @@ def _blocks(found: Preferences) -> Iterator[Block]:
     if told:
         yield Heading("What to know")
         yield Remarks(told)
+
+
+def _choices(found: Preferences) -> Iterator[Block]:
+    yield Heading("What people chose")
+    yield Figures(
+        ("choice", "labels", "choices", "share"),
+        [
+            (NAMES[CHOICE_NAMES[one.choice]], ", ".join(one.labels) or NONE, count(one.count), percent(one.share))
+            for one in found.choices
+        ],
+        texts=2,
+    )
+    yield "All labels are words." if found.labels is None else f"Numbers mean what {found.labels} says."
 
 
 def _judged(judged: Judged) -> Iterator[Block]:

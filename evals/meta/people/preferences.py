@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evals.meta.items import numbered
-from evals.meta.people.compared import FIRST, SECOND, TIE, Compared, ComparedSet, choice_of
+from evals.meta.people.choice_labels import FIRST, NAMES, SECOND, TIE, choice_of
+from evals.meta.people.compared import Compared, ComparedSet
 from evals.meta.people.judge_scores import judge_names, unmatched
 from evals.meta.people.rater_choices import Choices, Options, Raters, agreement, among_raters
 from evals.statistics.bootstrap import grouped_intervals
@@ -67,6 +68,23 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """What people chose, all raters together.
+
+    Attributes:
+        choice: ``first``, ``second`` or ``tie``.
+        labels: Those that the file has for it.
+        count: How often.
+        share: Of all choices.
+    """
+
+    choice: str
+    labels: Sequence[str]
+    count: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Preferences:
     """The study.
 
@@ -76,6 +94,8 @@ class Preferences:
         questions: Distinct questions of those.
         unanimous: Pairs on which all raters name the same.
         undecided: Pairs without a majority.
+        labels: Who says what the labels mean that are numbers; ``None`` where there are only words.
+        choices: What people chose, by choice.
         judged: The judge beside people; ``None`` without a judge.
         raters: People among themselves.
         faults: What could not be used.
@@ -88,6 +108,8 @@ class Preferences:
     questions: int
     unanimous: int
     undecided: int
+    labels: str | None
+    choices: Sequence[Chosen]
     judged: Judged | None
     raters: Raters
     faults: Sequence[Fault]
@@ -134,12 +156,20 @@ def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, 
         questions=len({one.item for one in pairs}),
         unanimous=sum(one.unanimous for one in pairs),
         undecided=sum(one.majority is None for one in pairs),
+        labels=compared.whose,
+        choices=_chosen(compared),
         judged=None if verdicts is None else _judged(pairs, verdicts, options),
         raters=among_raters(compared, options),
         faults=faults,
         level=options.level,
         rounds=options.rounds,
     )
+
+
+def _chosen(compared: ComparedSet) -> list[Chosen]:
+    counts = Counter(choice for one in compared.pairs for choice in one.choices if choice is not None)
+    labels = {choice: [label for label, meant in compared.meanings.items() if meant == choice] for choice in CHOICES}
+    return [Chosen(name, labels[choice], counts[choice], counts[choice] / counts.total()) for name, choice in NAMES.items()]
 
 
 def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options: Options) -> Judged:

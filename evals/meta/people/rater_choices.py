@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from evals.meta.items import numbered
-from evals.meta.people.compared import TIE, Compared, ComparedSet, majority
+from evals.meta.people.choice_labels import TIE
+from evals.meta.people.compared import Compared, ComparedSet, majority
 from evals.statistics.bootstrap import LEVEL, ROUNDS
 from evals.statistics.nominal import Nominal, nominals
 from judges.agreement import Agreement

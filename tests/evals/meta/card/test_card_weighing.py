@@ -85,7 +85,7 @@ def test_preferences_are_read_and_faults_counted(tmp_path: Path) -> None:
         {"id": "b", "preference": " b "},
         {"id": "c", "preference": ""},
         {"id": "d", "preference": "left"},
-        {"id": "e", "preference": 2},
+        {"id": "e", "preference": "B>A"},
         {"id": "f", "preference": "[[A]]"},
         {"preference": "A"},
     ]
@@ -94,5 +94,10 @@ def test_preferences_are_read_and_faults_counted(tmp_path: Path) -> None:
     assert (list(found.ids), found.empty) == (["a", "b", "c", "d", "e", "f"], 1)
     assert len(found.faults) == 2
     assert "is 'left', which is none of A, B and tie" in found.faults[0]
+    numbers = written(tmp_path / "numbers.jsonl", [{"id": "a", "preference": "A"}, {"id": "b", "preference": 0}])
+    with pytest.raises(
+        MagistrateError, match=r"nothing says which answer the numbers of column `preference` \(0\) name; write A"
+    ):
+        read_people(numbers, PAIRS)
     with pytest.raises(MagistrateError, match="there is no column `preference`"):
         read_people(written(tmp_path / "other.jsonl", [{"id": "a", "grade": 1}]), PAIRS)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from sklearn.metrics import cohen_kappa_score
 
 from evals.dashboard.words import NONE
 from evals.meta.page import markdown
-from evals.meta.people.compared import Compared, ComparedSet, choice_of, majority, read_compared
+from evals.meta.people.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, choice_of, labels_given
+from evals.meta.people.compared import Compared, ComparedSet, majority, read_compared
 from evals.meta.people.preference_words import page
 from evals.meta.people.preferences import Part, Preferences, study
 from evals.meta.people.rater_choices import Options
@@ -130,14 +134,172 @@ def test_the_judge_is_set_against_the_majority_and_against_each_rater(pandalm: C
 
 
 @pytest.mark.parametrize(
-    ("cell", "choice"),
+    ("cell", "pandalm", "auto_j", "alpaca_eval", "words"),
     [
-        (0, 0), (1, 1), (2.0, 2), ("2", 2), ("1.0", 1), ("A", 1), (" b ", 2), ("tie", 0), ("both", 0), ("Neither", 0),
-        ("[[C]]", 0), (3, None), (1.5, None), ("1.5", None), ("", None), (None, None), (True, None), ("better", None),
+        (0, 0, 1, 0, None), (1, 1, 2, 1, None), (2.0, 2, 0, 2, None), ("2", 2, 0, 2, None), ("1.0", 1, 2, 1, None),
+        (-0.0, 0, 1, 0, None), (1.5, None, None, 0, None), ("1.0000003", None, None, 1, None), (1.97, None, None, 2, None),
+        (3, None, None, None, None), (0.5, None, None, None, None), ("", None, None, None, None), (None, None, None, None, None),
+        (True, None, None, None, None), (float("nan"), None, None, None, None), ([1], None, None, None, None),
+        ("better", None, None, None, None), ("A", 1, 1, 1, 1), (" b ", 2, 2, 2, 2), ("tie", 0, 0, 0, 0), ("both", 0, 0, 0, 0),
+        ("Neither", 0, 0, 0, 0), ("[[C]]", 0, 0, 0, 0), ("model_b", 2, 2, 2, 2), ("A>B", 1, 1, 1, 1), ("B>A", 2, 2, 2, 2),
+        ("A=B", 0, 0, 0, 0), ("a>>b", 1, 1, 1, 1), ("B=A", 0, 0, 0, 0),
     ],
 )  # fmt: skip
-def test_a_choice_is_a_number_or_a_word(cell: Any, choice: int | None) -> None:
-    assert choice_of(cell) == choice
+def test_a_number_means_what_its_file_says_and_a_word_what_it_says(
+    cell: Any, pandalm: int | None, auto_j: int | None, alpaca_eval: int | None, words: int | None
+) -> None:
+    known = [PANDALM, AUTO_J, ALPACA_EVAL, ChoiceLabels()]
+    assert [labels.choice(labels.read(cell)) for labels in known] == [pandalm, auto_j, alpaca_eval, words]
+    assert choice_of(cell) == words, "a judge says words"
+
+
+def test_labels_are_what_the_user_says() -> None:
+    labels = labels_given("first=0, second=1,tie=2,tie=2.5")
+    assert [labels.choice(labels.read(cell)) for cell in (0, "1", 2, "2.50", 3, "A", "B>A")] == [1, 2, 0, 0, None, 1, 2]
+    words = labels_given("first=Left,second=b,second=true")
+    assert [words.choice(words.read(cell)) for cell in ("LEFT", " B", True, "tie", 0)] == [1, 2, 2, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("0,1,2", "`0` in `--labels 0,1,2` must be of the form first=LABEL, second=LABEL or tie=LABEL"),
+        ("third=0", "`third=0` in `--labels third=0` must be of the form"),
+        ("first=0,second=1,tie=", "`tie=` in `--labels first=0,second=1,tie=` must be of the form"),
+        ("first=0,tie=2", "gives no label of the second answer; add `second=LABEL`"),
+        ("first=0,second=0.0", "gives the label `0` two meanings"),
+    ],
+)
+def test_labels_that_say_nothing_are_refused(given: str, words: str) -> None:
+    with pytest.raises(MagistrateError, match=re.escape(words)):
+        labels_given(given)
+
+
+def rows_of(count: int, **columns: Callable[[int], Any]) -> list[dict[str, Any]]:
+    return [{name: cell(place) for name, cell in columns.items()} for place in range(count)]
+
+
+SHAPES: dict[str, tuple[list[dict[str, Any]], str | None, str]] = {
+    "PandaLM": (
+        rows_of(
+            12,
+            idx=lambda place: place + 100,
+            instruction=lambda place: f"Do {place}.",
+            input=lambda place: "",
+            response1=lambda place: "one",
+            response2=lambda place: "two",
+            annotator1=lambda place: place % 3,
+            annotator2=lambda place: place % 3,
+            annotator3=lambda place: place % 3,
+        ),
+        "PandaLM",
+        "pandalm-100",
+    ),
+    "Auto-J": (
+        rows_of(
+            12,
+            scenario=lambda place: "code",
+            label=lambda place: (2, 0, 1)[place % 3],
+            prompt=lambda place: f"Do {place}.",
+            **{"response 1": lambda place: "one", "response 2": lambda place: "two"},
+        ),
+        "Auto-J",
+        "auto-j-1",
+    ),
+    "JudgeBench": (
+        rows_of(
+            12,
+            pair_id=lambda place: f"p{place}",
+            question=lambda place: f"Do {place}.",
+            response_model=lambda place: "m",
+            response_A=lambda place: "one",
+            response_B=lambda place: "two",
+            label=lambda place: ("A=B", "A>B", "B>A")[place % 3],
+        ),
+        None,
+        "judgebench-p0",
+    ),
+    "AlpacaEval": (
+        rows_of(
+            12,
+            instruction=lambda place: f"Do {place}.",
+            output_1=lambda place: "one",
+            output_2=lambda place: "two",
+            preference=lambda place: (1.5 if place % 2 else 0, 1.0000002, 1.93)[place % 3],
+        ),
+        "AlpacaEval",
+        "alpacaeval-1",
+    ),
+}
+"""Rows in the form of each known file, whose choices are a tie, the first and the second in turn; whose labels; the first id."""
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_file_is_known_by_its_shape_and_its_labels_with_it(tmp_path: Path, name: str) -> None:
+    rows, whose, first_id = SHAPES[name]
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_compared(path)
+    assert (found.name, found.whose, found.faults, found.pairs[0].id) == (name, whose, [], first_id)
+    assert found.pairs[4].sample == {"question": "Do 4.", "answer_a": "one", "answer_b": "two"}
+    wanted = [[0, 1, 2][place % 3] for place in range(12)]
+    assert [one.majority for one in found.pairs] == wanted
+    raters = [column for column in rows[0] if column in found.raters]
+    assert [one.majority for one in read_compared(path, raters).pairs] == wanted, "its columns may be named too"
+    if whose is not None:
+        swapped = read_compared(path, labels=labels_given("first=1,second=0,tie=2"))
+        assert swapped.whose == "`--labels`"
+        assert swapped.pairs[1].majority != wanted[1] or swapped.pairs[2].majority != wanted[2]
+
+
+def test_the_meaning_of_labels_and_the_shares_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    rows, _, _ = SHAPES["Auto-J"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**rows[0], "label": 1}]))
+    verdicts = {f"auto-j-{place}": verdict(f"auto-j-{place}", ("tie", "A", "B")[(place - 1) % 3]) for place in range(1, 13)}
+    found = study(read_compared(path), verdicts, QUICK)
+    assert part(found, "all pairs").majority.kappa.value == 1.0, "a judge that names what people name"
+    assert found.labels == "Auto-J"
+    assert [(one.choice, one.labels, one.count, one.share) for one in found.choices] == [
+        ("first", ["0"], 4, 4 / 12),
+        ("second", ["1"], 4, 4 / 12),
+        ("tie", ["2"], 4, 4 / 12),
+    ], "of the pairs with a verdict"
+    text = markdown(page(found))
+    assert "| second better | 1 | 4 | 33.3% |" in text
+    assert "Numbers mean what Auto-J says." in text
+    path.write_text("".join(json.dumps(row) + "\n" for row in SHAPES["JudgeBench"][0]))
+    text = markdown(page(study(read_compared(path), {f"judgebench-p{n}": verdict("", "A") for n in range(12)}, QUICK)))
+    assert "| tie | a=b | 4 | 33.3% |" in text
+    assert "All labels are words." in text
+
+
+def test_numbers_that_nothing_explains_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    rows = [{"id": f"r{place}", "anna": ["0", 1, 2.0, "A"][place % 4]} for place in range(12)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sentence = (
+        r"mine.jsonl: nothing says which answer the numbers of column `anna` \(0, 1, 2\) name; say it with this file's own, "
+        r"e.g. `--labels first=1,second=2,tie=0`"
+    )
+    with pytest.raises(MagistrateError, match=sentence):
+        read_compared(path, ["anna"])
+    found = read_compared(path, ["anna"], labels=labels_given("first=0,second=1"))
+    assert [one.choices for one in found.pairs[:3]] == [[1], [2], [1]]
+    assert {one.what: one.count for one in found.faults}["`anna` names none of 0, 1, A, B and tie"] == 3
+
+
+def test_columns_beside_those_of_a_known_file_are_not_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps({**row, "mine": 1}) + "\n" for row in SHAPES["Auto-J"][0]))
+    with pytest.raises(MagistrateError, match="nothing says which answer the numbers of column `label`"):
+        read_compared(path, ["label", "mine"])
+
+
+def test_a_judges_number_is_no_preference() -> None:
+    found = {f"p{place}": replace(verdict(f"p{place}", "A"), scores={"preference": 1}) for place in range(12)}
+    with pytest.raises(MagistrateError, match="the verdict has no preference"):
+        study(made(), found, QUICK)
 
 
 def test_the_majority_is_what_most_name() -> None:
@@ -218,7 +380,7 @@ def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
         "cannot be read": (1, ["mine.jsonl row 12"]),
         "`anna` has an empty cell": (1, ["r3"]),
         "`bob` has an empty cell": (2, ["r1", "r3"]),
-        "`bob` names none of 0, 1, 2, A, B and tie": (1, ["r2"]),
+        "`bob` names none of A, B and tie": (1, ["r2"]),
         "has no choice of anyone": (1, ["r3"]),
     }
     alone = study(read_compared(path, ["anna"], fields=fields), None, QUICK)
@@ -235,7 +397,7 @@ def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:
         read_compared(path, ["bob"])
     with pytest.raises(MagistrateError, match="holds no pair that people have compared"):
         read_compared(path, ["anna"])
-    path.write_text('{"id": 1, "anna": 1}\n' * 2)
+    path.write_text('{"id": 1, "anna": "A"}\n' * 2)
     with pytest.raises(MagistrateError, match="two pairs have the id `1`"):
         read_compared(path, ["anna"])
     with pytest.raises(MagistrateError, match="mine has 9 compared pairs; at least 10 are needed"):
