@@ -1,26 +1,23 @@
 """pass@k: how likely one of k programs is right, and whether one is.
 
-A program is right if the asserts of its problem hold. It is run where it can do no harm, and must bring back a token that no one
-can guess and that is passed on only when the last assert has held; so a program that ends before, prints what a test would print,
-or closes its output is not right. Nor is one whose values decide themselves what they are equal to.
-
-The solution and its asserts share a process, as they do in every harness of this kind. A program that was written against this
-very one can therefore still deceive it: by finding the descriptor with the tests and the token, or by changing what the asserts
-do in ways other than ``==``. Programs of models that were not trained against it do not.
+A program is right if the asserts of its problem hold. The asserts run in one process and the program in another, both where they
+can do no harm. The asserts call the program's functions and get plain values back, of exact types that their own process has
+made; they are compared there, and that process alone says whether all of them held. So a program can say what its functions
+return, raise and change of their arguments, and nothing else: what it makes of ``==``, of the names of Python or of the harness,
+when it ends and what it prints do not count. ``evals.sandbox.referee`` has the rules, ``docs/qualeval.md`` what they leave open.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import comb
 
 from evals.sandbox import Outcome, Sandbox
-from evals.sandbox.confinements import script
-from evals.sandbox.referee import LENGTH_BYTES
+from evals.sandbox.confinements import modules, program
+from evals.sandbox.values import encoded
 from judges.errors import MagistrateError
 
 FENCE = re.compile(r"[ \t]*(?P<marks>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^`]*")
@@ -87,7 +84,7 @@ def check_program(sandbox: Sandbox, code: str, test_imports: Sequence[str], test
         sandbox: Where it is run.
         code: The solution. It is a module, not the main program, and reads no input.
         test_imports: What the tests import. The solution sees it too, as it does in other harnesses.
-        test_list: The tests, each a statement: an assert.
+        test_list: The tests, statements such as asserts. The solution never sees them.
         seconds: How long the solution may take with all tests.
 
     Returns:
@@ -99,10 +96,7 @@ def check_program(sandbox: Sandbox, code: str, test_imports: Sequence[str], test
     """
     if not test_list:
         raise MagistrateError("a program cannot be checked without a test; give one in `test_list`")
-    token = secrets.token_hex()
-    parts = ("\n".join(test_imports), code, "\n".join(test_list), token)
-    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    stdin = b"".join(len(part).to_bytes(LENGTH_BYTES, "big") + part for part in encoded)
-    outcome = sandbox.run(script("referee"), seconds, stdin)
-    unproven = outcome.status == "passed" and outcome.output != token
-    return replace(outcome, status="failed" if unproven else outcome.status, output="")
+    parts = ("\n".join(test_imports), code, "\n".join(test_list))
+    given = encoded(tuple(part.encode("utf-8", "surrogatepass") for part in parts))
+    outcome = sandbox.run(program("values", "peer", "player"), seconds, given, referee=modules("values", "peer", "referee"))
+    return replace(outcome, output="")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any, ClassVar
 
 from evals.sandbox.limits import Limits
@@ -19,14 +20,31 @@ from judges.errors import MagistrateError
 PROGRAM = "/program.py"
 NOBODY = 65534
 
-BARE = ("-I", "-S", "-B")
-"""Options of an interpreter that heeds no environment, no packages and writes no compiled modules."""
+BARE = ("-s", "-P", "-S", "-B")
+"""Options of an interpreter that heeds no packages and writes no compiled modules. Its environment is ours."""
+
+ENTRY_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+"""Of the process that enters: the order of sets is the same every time there too."""
 
 
 @cache
 def script(name: str) -> str:
     """The text of a module of this package that is run in an interpreter of its own."""
     return Path(__file__).with_name(f"{name}.py").read_text()
+
+
+@cache
+def modules(*names: str) -> tuple[tuple[str, CodeType], ...]:
+    """The full names and the code of modules of this package that are run in an interpreter of their own, in that order."""
+    return tuple(
+        (f"{__package__}.{name}", compile(script(name), f"<{name}>", "exec", dont_inherit=True, optimize=2)) for name in names
+    )
+
+
+@cache
+def program(*names: str) -> bytes:
+    """Modules of this package as one program, of which the last one is the main one."""
+    return PROGRAM_OF_MODULES % marshal.dumps(modules(*names))
 
 
 def script_command(python: str, name: str, plan: Mapping[str, Any]) -> list[str]:
@@ -38,6 +56,15 @@ def script_command(python: str, name: str, plan: Mapping[str, Any]) -> list[str]
         plan: What its ``main`` is given.
     """
     return [python, *BARE, "-c", script(name), marshal.dumps(dict(plan)).hex()]
+
+
+PROGRAM_OF_MODULES = b"""import marshal, sys
+from types import ModuleType
+for name, code in marshal.loads(%a):
+    module = sys.modules[name] = ModuleType(name)
+    exec(code, vars(module))
+module.main(*map(int, sys.argv[1:]))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +112,7 @@ class Bubblewrap(Confinement):
         if bubblewrap is None:
             raise MagistrateError("bubblewrap is not installed; install the Debian package `bubblewrap`")
         command = [bubblewrap, "--die-with-parent", "--as-pid-1", "--clearenv"]
+        command += [part for name, value in ENTRY_ENVIRONMENT.items() for part in ("--setenv", name, value)]
         command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
         if self.by_root:
@@ -125,6 +153,7 @@ class Namespaces(Confinement):
             "covered": self.view.covered,
             "tmp": self.limits.tmp_options,
             "command": inner,
+            "environment": ENTRY_ENVIRONMENT,
         }
         return script_command(sys.executable, "launch", plan)
 

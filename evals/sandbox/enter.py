@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import time
+from types import ModuleType
 
 # Other imports would take longer than all that is done here.
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 CAPABILITY_VERSION = 0x20080522
 MS_NOSUID, MS_NODEV, MS_REMOUNT = 2, 4, 32
 ANY_DESCRIPTOR = 1 << 20
+LENGTH_BYTES = 8
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -77,17 +79,48 @@ def await_end(program: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def become_program(plan: dict[str, Any]) -> None:
-    """Give up every right, say when, and let the program take this process's place."""
+def become_program(plan: dict[str, Any], channel: tuple[int, ...]) -> None:
+    """Give up every right, say when, and let the program take this process's place.
+
+    Beside a referee it has no input, no output but the errors, and the ends of a channel, whose numbers are its arguments.
+    """
     os.setsid()
+    if channel:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        for end in channel:
+            os.set_inheritable(end, True)
     if plan["user"] is not None:
         become(plan["user"])
     give_up(plan)
     os.write(plan["ready"], str(time.monotonic_ns()).encode())
     try:
-        os.execve(plan["command"][0], plan["command"], plan["environment"])
+        os.execve(plan["command"][0], [*plan["command"], *map(str, channel)], plan["environment"])
     except OSError as error:
         os.write(plan["ready"], str(error).encode())
+
+
+def become_referee(plan: dict[str, Any], source: int, sink: int, program: int) -> int:
+    """Give up every right and judge the program. The exit code.
+
+    The referee may be of the program's user: it is the first process of the namespace, whose memory, files and limits are closed
+    to others, and whom signals of the namespace do not reach. Its code is the beginning of the input.
+    """
+    os.close(plan["ready"])
+    if plan["user"] is not None:
+        become(plan["user"])
+    check(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "memory")
+    give_up(plan)
+    with open(0, "rb", buffering=0, closefd=False) as given:
+        size = int.from_bytes(given.read(LENGTH_BYTES), "big")
+        code_of_modules = b""
+        while len(code_of_modules) < size:
+            code_of_modules += given.read(size - len(code_of_modules))
+    for name, code in marshal.loads(code_of_modules):
+        module = sys.modules[name] = ModuleType(name)
+        exec(code, vars(module))
+    exit_code: int = module.main(source, sink, program)
+    return exit_code
 
 
 def main(plan: dict[str, Any]) -> int:
@@ -99,7 +132,7 @@ def main(plan: dict[str, Any]) -> int:
     Args:
         plan: ``ready``, the descriptor that hears when the program starts; ``user``, whom to become, or null; ``tmp``, the
             mount options that ``/tmp`` still lacks, or null; ``resources``, limits by their names; ``filter``, the seccomp
-            filter; ``command`` and ``environment``.
+            filter; ``command`` and ``environment``; ``referee``, whether the program is judged in this process.
     """
     os.closerange(3, plan["ready"])
     os.closerange(plan["ready"] + 1, ANY_DESCRIPTOR)
@@ -116,10 +149,15 @@ def main(plan: dict[str, Any]) -> int:
     # A signal that is handled would reach even the first process. The program's memory is its own again once it has started.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     check(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "memory")
+    (asked, ask), (told, tell) = (os.pipe(), os.pipe()) if plan["referee"] else ((-1, -1), (-1, -1))
     program = os.fork()
     if program == 0:
-        become_program(plan)
+        become_program(plan, (asked, tell) if plan["referee"] else ())
         return 1
+    if plan["referee"]:
+        os.close(asked)
+        os.close(tell)
+        return become_referee(plan, told, ask, program)
     give_up(plan)
     return await_end(program)
 

@@ -123,7 +123,8 @@ def main(plan: dict[str, Any]) -> int:
     Args:
         plan: ``own_users``, whether a namespace of users is needed; ``info``, a descriptor that hears the number of the first
             process; ``program``, a descriptor to read the program from, and ``program_path``, where it is to lie; ``shown``,
-            ``links`` and ``covered``, as a view has them; ``tmp``, the mount options of ``/tmp``; ``command``.
+            ``links`` and ``covered``, as a view has them; ``tmp``, the mount options of ``/tmp``; ``command`` and its
+            ``environment``.
     """
     die_with_parent()
     unshare(plan["own_users"])
@@ -136,7 +137,7 @@ def main(plan: dict[str, Any]) -> int:
         if not os.read(told, 1):
             return 1
         change_view(plan)
-        os.execve(plan["command"][0], plan["command"], {})
+        os.execve(plan["command"][0], plan["command"], plan["environment"])
     with os.fdopen(plan["info"], "w") as info:
         info.write(f'{{"child-pid": {first}}}')
     os.write(tell, b"1")

@@ -14,6 +14,8 @@ MIB = 1 << 20
 class Limits:
     """How much one program may use. It is one process and can start no other, so these bound all that it does.
 
+    A referee beside it has as much again.
+
     Attributes:
         memory_bytes: Its address space. 64 MiB are hardly enough for Python itself.
         threads: How many threads it may have.

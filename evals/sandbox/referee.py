@@ -1,7 +1,11 @@
-"""Runs a solution, then the asserts that try it, and only then passes on the token that says that all of them held.
+"""Says whether a solution passes its tests: the solution runs in another process than they do, and only values come from it.
 
-This runs as a script, in the sandbox. Its input is four parts, each after its length: what the tests import, the solution, the
-tests and the token. A part is read when it is needed, so that a solution cannot come upon the next ones unless it looks for them.
+The tests run here, with what they import and Python's own functions. Names that they do not define themselves are the
+solution's: to use one asks the other process. What comes back are values of exact types made here, which are compared here; of
+anything else there is a ``Remote``, which is equal to nothing. So a solution can say what its functions return, and no more.
+
+This runs in the sandbox, in the first process of its namespace. Its input is a tuple, as ``values`` writes it: what the tests
+import, the solution and the tests.
 """
 
 from __future__ import annotations
@@ -9,138 +13,164 @@ from __future__ import annotations
 import ast
 import builtins
 import os
+import signal
 import sys
-from types import CodeType, FunctionType, ModuleType
+import time
 
-# Half of the time that a short solution takes is spent on imports.
+from evals.sandbox.peer import GoneError, Peer, Remote
+from evals.sandbox.values import decoded, encoded, no_other
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from collections.abc import Mapping
+    from typing import Any
 
-IMPORTS, SOLUTION, TESTS = "<imports>", "<solution>", "<tests>"
-LENGTH_BYTES = 8
-SAME = "__same__"
-CONTAINERS = (list, tuple, set, frozenset, dict)
-SCALARS = (int, str, float, bool, complex, bytes, type(None))
-
-end, write = os._exit, os.write
+IMPORTS, TESTS = "<imports>", "<tests>"
+ENDING_SECONDS, STEP_SECONDS = 1.0, 0.005
 
 
-class EqualityReplaced(ast.NodeTransformer):
-    """Lets every ``==`` be decided by ``same``."""
+class Names(dict):  # type: ignore[type-arg]
+    """The names that tests see. Those that are the solution's are asked for each time."""
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Replace a comparison of two."""
-        self.generic_visit(node)
-        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq):
-            return node
-        return ast.copy_location(ast.Call(ast.Name(SAME, ast.Load()), [node.left, *node.comparators], []), node)
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(__name__="tests")
+        self.peer = peer
+        self.own: frozenset[str] = frozenset()
+        self.solution: Remote | None = None
+
+    def __missing__(self, name: str) -> Any:
+        if name in self.own:
+            try:
+                return self.peer.ask("get", self.solution, name)
+            except AttributeError:
+                pass
+        raise KeyError(name)
+
+    def has(self, name: str) -> bool:
+        """Whether a name stands for anything."""
+        try:
+            self[name]
+        except KeyError:
+            return False
+        return True
 
 
-def same(left: object, right: object) -> bool:
-    """Whether two values are equal.
+def solutions_names(tests: ast.AST, known: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The names in tests that are the solution's, and those of modules that the tests use without an import.
+
+    What tests use as a module, ``sys.maxsize``, is the module if the standard library has one. What Python itself defines is
+    Python's, unless the tests use nothing else: then they must be of functions that are called like Python's own.
+
+    Args:
+        tests: The tests.
+        known: Names that their imports define.
+    """
+    nodes = list(ast.walk(tests))
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    loaded = [node for node in nodes if isinstance(node, ast.Name) and node.id not in bound | known]
+    looked_into = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    otherwise = {node.id for node in loaded if id(node) not in looked_into}
+    modules = frozenset({node.id for node in loaded} - otherwise) & sys.stdlib_module_names
+    free = {node.id for node in loaded} - modules
+    others = free - vars(builtins).keys()
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return frozenset(others or free & called), modules
+
+
+def judge(peer: Peer, imports: bytes, solution: bytes, tests: bytes) -> None:
+    """Run a solution and its tests.
 
     Raises:
-        AssertionError: That would be for the solution to say, which could call anything equal.
+        BaseException: It does not pass.
     """
-    for value in (left, right):
-        if decides_itself(value):
-            raise AssertionError("the solution itself says what its values are equal to")
-    return bool(left == right)
+    names = Names(peer)
+    exec(compile(imports, IMPORTS, "exec", dont_inherit=True), names)
+    tree = ast.parse(tests, TESTS)
+    names.own, modules = solutions_names(tree, frozenset(names) - {"__name__", "__builtins__"})
+    for module in modules:
+        names[module] = __import__(module)
+    names.solution = peer.ask("run", imports, solution)
+    if names.own <= vars(builtins).keys() and not any(map(names.has, names.own)):
+        raise NameError(f"the solution defines none of the names that its tests use: {', '.join(sorted(names.own)) or 'none'}")
+    exec(compile(tree, TESTS, "exec", dont_inherit=True), names)
 
 
-def decides_itself(value: object) -> bool:
-    """Whether a value, or one in it, has an equality that the solution has written, or is equal to anything."""
-    waiting: list[Any] = [value]
-    seen = set()
-    while waiting:
-        reached = waiting.pop()
-        kind = type(reached)
-        if kind in SCALARS or id(reached) in seen:
-            continue
-        seen.add(id(reached))
-        equality = next(vars(base)["__eq__"] for base in kind.__mro__ if "__eq__" in vars(base))
-        if isinstance(equality, FunctionType):
-            # What is equal to a thing that was made this moment is equal to anything.
-            if equality.__code__.co_filename == SOLUTION or reached == object():
-                return True
-        elif type(equality) is not type(object.__eq__):
-            return True
-        if kind in CONTAINERS:
-            waiting += reached
-            if kind is dict:
-                waiting += reached.values()
-    return False
+def called(peer: Peer, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What a function gives that the tests have given to the solution: a value, or an object of the solution's.
+
+    A type of Python's own would make the solution objects here, and with them comparisons.
+    """
+    if not any(function is one for one in peer.objects):
+        raise TypeError("only functions that the tests have given can be called")
+    value = function(*arguments, **named)
+    encoded(value, lambda one: peer.written(one) if type(one) is Remote else no_other(one))
+    return value
 
 
-def read_part(source: int) -> bytes:
-    """The next part of the input."""
-
-    def exactly(size: int) -> bytes:
-        read = b""
-        while len(read) < size:
-            chunk = os.read(source, size - len(read))
-            if not chunk:
-                raise EOFError("the solution has read the tests")
-            read += chunk
-        return read
-
-    return exactly(int.from_bytes(exactly(LENGTH_BYTES), "big"))
-
-
-def compiled(program: bytes | ast.Module, name: str) -> CodeType:
-    """A program that is not touched by what this module imports from the future."""
-    return compile(program, name, "exec", dont_inherit=True)
-
-
-def report(texts: dict[str, bytes]) -> None:
-    """Write the error that is being handled, with the lines of the programs."""
+def report(texts: Mapping[str, bytes]) -> None:
+    """Write the error that is being handled, with the lines of the tests."""
     import linecache
     import traceback
 
     for name, text in texts.items():
         linecache.cache[name] = (len(text), None, text.decode("utf-8", "replace").splitlines(keepends=True), name)
     traceback.print_exc()
+    sys.stderr.flush()
 
 
-def judge(source: int, answer: int, texts: dict[str, bytes]) -> NoReturn:
-    """Run everything, then pass on the token and end at once: what the solution has left for later is not waited for."""
-    live_builtins = vars(builtins)
-    own_builtins = live_builtins.copy()
-    solution = ModuleType("solution")
-    sys.modules["solution"] = solution
-    names = vars(solution)
-    for name in (IMPORTS, SOLUTION):
-        texts[name] = read_part(source)
-        exec(compiled(texts[name], name), names)
-    texts[TESTS] = read_part(source)
-    tests = EqualityReplaced().visit(ast.parse(texts[TESTS], TESTS))
-    live_builtins.update(own_builtins)
-    names[SAME] = same
-    exec(compiled(ast.fix_missing_locations(tests), TESTS), names)
-    write(answer, read_part(source))
-    end(0)
+def ended(program: int) -> int:
+    """The exit code for a solution that has gone: 128 and the number of the signal that ended it, or else 1."""
+    end = time.monotonic() + ENDING_SECONDS
+    while time.monotonic() < end:
+        found, status = os.waitpid(program, os.WNOHANG)
+        if found:
+            code = os.waitstatus_to_exitcode(status)
+            return 1 if code >= 0 else 128 - code
+        time.sleep(STEP_SECONDS)
+    return 1
 
 
-def main() -> NoReturn:
-    """Judge, with the input and the output out of the solution's way: it reads nothing, and writes to the errors."""
-    source, answer = os.dup(0), os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)
-    texts: dict[str, bytes] = {}
+def stop(program: int) -> None:
+    """End the solution, so that it writes no more."""
     try:
-        judge(source, answer, texts)
+        os.kill(program, signal.SIGKILL)
+        os.waitpid(program, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
+
+
+def main(source: int, sink: int, program: int) -> int:
+    """Judge. The exit code: 0 if every test has held.
+
+    Args:
+        source: A descriptor to read what the solution's process says.
+        sink: A descriptor to ask it.
+        program: The number of that process.
+    """
+    os.dup2(2, 1)
+    texts = {}
+    code = 1
+    try:
+        with open(0, "rb", closefd=False) as given:
+            imports, solution, tests = decoded(given.read())
+        texts = {IMPORTS: imports, TESTS: tests}
+        peer = Peer(source, sink, {"call": lambda *asked: called(peer, *asked)}, lambda _: None)
+        judge(peer, imports, solution, tests)
+        code = 0
+    except GoneError:
+        code = ended(program)
+        stop(program)
+        os.write(2, b"the solution ended itself before its tests were over\n")
     except MemoryError as error:
         # What fills the memory hangs on these frames.
         error.__traceback__ = None
-        write(2, b"MemoryError\n")
-    except SystemExit as error:
-        write(2, f"the solution ended itself, with {error}, before its tests were over\n".encode())
+        stop(program)
+        os.write(2, b"MemoryError\n")
     except BaseException:
+        stop(program)
         report(texts)
-    finally:
-        end(1)
-
-
-if __name__ == "__main__":
-    main()
+    return code

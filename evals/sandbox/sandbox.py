@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import random
 import signal
@@ -10,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from types import CodeType
 from typing import Literal
 
 from evals.sandbox.confinements import CONFINEMENTS, NOBODY, PROGRAM, Confinement, script, script_command
+from evals.sandbox.enter import LENGTH_BYTES
 from evals.sandbox.limits import Limits, check_seconds
 from evals.sandbox.seccomp import seccomp_filter
 from evals.sandbox.view import view_of_python
@@ -110,13 +113,19 @@ class Sandbox:
             return str(error)
         return None if tried.status == "passed" else _last_line(tried.errors) or tried.status
 
-    def run(self, program: str | bytes, seconds: float, stdin: bytes = b"") -> Outcome:
+    def run(
+        self, program: str | bytes, seconds: float, stdin: bytes = b"", *, referee: Sequence[tuple[str, CodeType]] = ()
+    ) -> Outcome:
         """Run a program to its end. Nothing that it does raises an error here, and nothing of it is left afterwards.
 
         Args:
             program: Its text. It runs as ``__main__``, and the order of its sets is the same every time.
             seconds: How long it may run.
             stdin: What it can read.
+            referee: Modules that judge the program from another process, confined as it is, which it cannot reach. The last one
+                has ``main``, which is given a descriptor that hears the program, one that the program hears, and the program's
+                number. It reads the input in the program's place, and what it returns is the exit code: the outcome is its, not
+                the program's. The program is given the numbers of its own two descriptors as arguments.
 
         Raises:
             MagistrateError: The time is no time, or the machine can start no process or none in the sandbox.
@@ -124,9 +133,12 @@ class Sandbox:
         check_seconds(seconds)
         text = program.encode("utf-8", "surrogatepass") if isinstance(program, str) else program
         try:
+            if referee:
+                code = marshal.dumps(tuple(referee))
+                stdin = len(code).to_bytes(LENGTH_BYTES, "big") + code + stdin
             with _in_memory(text) as source:
                 ending = watch(
-                    lambda info, ready: self.confinement.command(self._entry(ready, seconds), source, info),
+                    lambda info, ready: self.confinement.command(self._entry(ready, seconds, bool(referee)), source, info),
                     source,
                     stdin,
                     seconds,
@@ -139,7 +151,7 @@ class Sandbox:
             raise MagistrateError(f"the sandbox cannot be set up: {_last_line(errors) or ending.fault}")
         return Outcome(_status(ending, errors), ending.exit_code, _text(ending.output), errors, ending.seconds)
 
-    def _entry(self, ready: int, seconds: float) -> list[str]:
+    def _entry(self, ready: int, seconds: float, referee: bool) -> list[str]:
         """The command that, once it is confined, gives up every right and becomes the program."""
         python = self.confinement.view.python
         plan = {
@@ -150,6 +162,7 @@ class Sandbox:
             "filter": seccomp_filter(),
             "command": [python, *INTERPRETER_OPTIONS, PROGRAM],
             "environment": ENVIRONMENT,
+            "referee": referee,
         }
         return script_command(python, "enter", plan)
 
