@@ -90,7 +90,6 @@ def preferences(
         columns = [column.strip() for column in human.split(",")] if human else []
         fields = pairs(field, "--field", "field=column")
         check_columns([Pairwise()], fields)
-        compared = read_compared(data, columns, fields=fields, encoding=encoding, limit=limit)
         given = None if labels is None else labels_given(labels)
         compared = read_compared(data, columns, labels=given, fields=fields, encoding=encoding, limit=limit)
         rows = [Row(one.id, one.id, one.sample) for one in compared.pairs]
