@@ -157,7 +157,8 @@ class Engine(ABC):
 
         Raises:
             PatternError: The pattern is not in order, or takes too much time or memory to compile.
-            EngineError: It cannot be compiled now.
+            RequestError: It cannot be compiled now.
+            EngineError: The engine is not running.
         """
         return
 

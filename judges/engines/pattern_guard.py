@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from judges.errors import EngineError, MagistrateError
+from judges.errors import MagistrateError, RequestError
 
 Constraint = dict[str, Any]
 """What an answer must be: a field of vLLM's ``StructuredOutputsParams`` and its value, ``{"regex": ...}`` for one."""
@@ -90,13 +90,13 @@ class PatternGuard:
 
         Raises:
             PatternError: It is not in order, or takes too much time or memory.
-            EngineError: The process has ended.
+            RequestError: Too many wait, or the process has ended.
         """
         key = json.dumps(constraint, sort_keys=True)
         found = self._known.get(key)
         if found is None:
             if len(self._waiting) >= MOST_WAITING:
-                raise EngineError(f"{MOST_WAITING} new patterns wait to be compiled; call again in a while")
+                raise RequestError(f"{MOST_WAITING} new patterns wait to be compiled; call again in a while")
             found = self._known[key] = asyncio.get_running_loop().create_future()
             if len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)
@@ -160,7 +160,7 @@ class PatternGuard:
         lost, self._waiting = self._waiting, {}
         for waiting in lost.values():
             self._known.pop(waiting.key, None)
-            _settle(waiting.reply, EngineError("the process that compiles patterns has ended; call again"))
+            _settle(waiting.reply, RequestError("the process that compiles patterns has ended; call again"))
 
 
 def _settle(reply: asyncio.Future[Constraint], outcome: Constraint | Exception) -> None:

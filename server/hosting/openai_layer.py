@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
 from judges.engines.vllm_settings import ABORTED
-from judges.errors import EngineError
+from judges.errors import EngineError, RequestError
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
@@ -92,6 +92,10 @@ class OpenAILayer:
             body: The request's body.
             model: The model or adapter, by the name that vLLM knows.
             urgent: Whether somebody waits.
+
+        Raises:
+            EngineError: The engine can answer nothing more.
+            RequestError: A pattern in it cannot be compiled now.
         """
         from pydantic import ValidationError
         from vllm.entrypoints.serve.engine.protocol import ErrorResponse
@@ -108,6 +112,8 @@ class OpenAILayer:
             reply = await handle(await asyncio.to_thread(kind.model_validate, fields))
         except EngineDeadError as error:
             raise EngineError("the engine's process has ended") from error
+        except (EngineError, RequestError):
+            raise
         except ValidationError as error:
             return _refusal(_in_a_sentence(error))
         except RecursionError:

@@ -14,7 +14,7 @@ from judges.engines.pattern_guard import PatternError, PatternGuard
 from judges.engines.pattern_guard_process import TOO_LARGE
 from judges.engines.pattern_guard_process import TOO_SLOW as SLOW
 from judges.engines.transformers import OUTLINES_BACKENDS, OutlinesCompiler
-from judges.errors import EngineError
+from judges.errors import RequestError
 from tests.conftest import TINY
 from tests.judges.engines.fault_compiler import FaultCompiler
 
@@ -103,7 +103,7 @@ def test_a_child_that_only_waits_is_ended_too(loop: asyncio.Runner, guard: Patte
 
 
 def test_a_guard_that_has_ended_is_started_again(loop: asyncio.Runner, guard: PatternGuard) -> None:
-    with pytest.raises(EngineError, match="has ended; call again"):
+    with pytest.raises(RequestError, match="has ended; call again"):
         loop.run(admit(guard, "end the guard"))
     assert loop.run(outcome(guard, "a")) == "compiled"
 
@@ -114,7 +114,7 @@ def test_too_many_that_wait_are_refused(loop: asyncio.Runner, guard: PatternGuar
     async def ask() -> list[object]:
         return await asyncio.gather(*(admit(guard, f"wait 0.{n}") for n in range(1, 4)), return_exceptions=True)
 
-    assert [type(one) for one in loop.run(ask())] == [dict, dict, EngineError]
+    assert [type(one) for one in loop.run(ask())] == [dict, dict, RequestError]
 
 
 def test_what_is_known_is_bounded(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
