@@ -16,7 +16,7 @@ import pytest
 from tests.server.running import MODELS, RunningServer, dialogues, wait_for_batch
 
 TEXT = {"type": "string", "minLength": 400, "maxLength": 400}
-NEVER_DONE = {
+NEVER_DONE: dict[str, dict[str, Any]] = {
     "repeats": {"structured_outputs": {"regex": "(a+)+(b{1,1000}){1,1000}"}},
     "texts of a length": {
         "response_format": {
