@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import json
 import pickle
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from judges.errors import MagistrateError, RequestError
+from judges.errors import EngineError, MagistrateError, RequestError
 
 Constraint = dict[str, Any]
 """What an answer must be: a field of vLLM's ``StructuredOutputsParams`` and its value, ``{"regex": ...}`` for one."""
@@ -29,17 +30,20 @@ SHORT_SECONDS, LONG_SECONDS = 1, 10
 MEMORY = 1 << 30
 """Bytes that compiling a pattern may take."""
 
+LONGEST = 1 << 20
+"""Characters of a constraint as JSON."""
+
 MOST_WAITING = 256
 """Patterns that wait for their turn. More are refused."""
 
-MOST_KNOWN = 4096
-"""Patterns whose end is remembered."""
+MOST_KNOWN = 64 << 20
+"""Characters of the constraints whose end is remembered, all together; an end counts for a thousand at least."""
 
 LENGTH_BYTES = 8
 """The pickled compiler's length comes before it, in so many bytes."""
 
-LONGEST_REPLY = 1 << 26
-"""Bytes of a reply; one repeats the pattern."""
+LONGEST_REPLY = 1 << 24
+"""Bytes of a reply, which repeats the constraint."""
 
 
 class PatternError(MagistrateError):
@@ -59,9 +63,12 @@ class Compiler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    reply: asyncio.Future[Constraint]
-    key: str
+class _Asked:
+    """A constraint, by its digest, and what becomes of it."""
+
+    digest: bytes
+    text: str
+    outcome: asyncio.Future[Constraint]
 
 
 class PatternGuard:
@@ -75,12 +82,14 @@ class PatternGuard:
     def __init__(self, compiler: Compiler, *, seconds: int = LONG_SECONDS) -> None:
         self._compiler = compiler
         self._seconds = seconds
-        self._known: OrderedDict[str, asyncio.Future[Constraint]] = OrderedDict()
-        self._waiting: dict[int, _Waiting] = {}
+        self._known: OrderedDict[bytes, tuple[asyncio.Future[Constraint], int]] = OrderedDict()
+        self._size = 0
+        self._waiting: dict[int, _Asked] = {}
         self._numbers = itertools.count()
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def admit(self, constraint: Mapping[str, Any]) -> Constraint:
         """Compile a constraint, unless that was done before.
@@ -91,43 +100,61 @@ class PatternGuard:
         Raises:
             PatternError: It is not in order, or takes too much time or memory.
             RequestError: Too many wait, or the process has ended.
+            EngineError: The guard is closed.
         """
-        key = json.dumps(constraint, sort_keys=True)
-        found = self._known.get(key)
-        if found is None:
+        if self._closed:
+            raise EngineError("the engine is not running")
+        text = json.dumps(constraint, sort_keys=True)
+        if len(text) > LONGEST:
+            raise PatternError(f"the pattern has {len(text):,} characters; it may have {LONGEST:,}")
+        digest = hashlib.sha256(text.encode()).digest()
+        if digest not in self._known:
             if len(self._waiting) >= MOST_WAITING:
                 raise RequestError(f"{MOST_WAITING} new patterns wait to be compiled; call again in a while")
-            found = self._known[key] = asyncio.get_running_loop().create_future()
-            if len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
-            await self._send(_Waiting(found, key))
-        else:
-            self._known.move_to_end(key)
-        return await asyncio.shield(found)
+            asked = _Asked(digest, text, asyncio.get_running_loop().create_future())
+            self._remember(asked)
+            self._waiting[number := next(self._numbers)] = asked
+            self._in_background(self._send(number, asked))
+        self._known.move_to_end(digest)
+        return await asyncio.shield(self._known[digest][0])
 
     async def close(self) -> None:
-        """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-        if self._reading is not None:
-            await asyncio.gather(self._reading, return_exceptions=True)
+        """End the process. Nothing is compiled any more."""
+        self._closed = True
+        async with self._starting:
+            if self._process is not None:
+                _kill(self._process)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _send(self, waiting: _Waiting) -> None:
-        number = next(self._numbers)
-        self._waiting[number] = waiting
+    def _remember(self, asked: _Asked) -> None:
+        size = max(1000, len(asked.text))
+        self._known[asked.digest] = asked.outcome, size
+        self._size += size
+        while self._size > MOST_KNOWN:
+            _, (_, size) = self._known.popitem(last=False)
+            self._size -= size
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what must be done also if whoever asked for it has gone."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, number: int, asked: _Asked) -> None:
         try:
             process = await self._started()
-            assert process.stdin is not None
-            process.stdin.write(json.dumps([number, json.loads(waiting.key)]).encode() + b"\n")
-        except OSError:
-            self._lose_all()
+        except (OSError, EngineError) as error:
+            self._waiting.pop(number, None)
+            self._lose(asked, f"patterns cannot be compiled now: {error}")
+            return
+        assert process.stdin is not None
+        process.stdin.write(f"[{number}, {asked.text}]\n".encode())
 
     async def _started(self) -> asyncio.subprocess.Process:
         async with self._starting:
-            if self._process is None or self._process.returncode is not None:
+            if self._closed:
+                raise EngineError("the engine is not running")
+            if self._process is None:
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "judges.engines.pattern_guard_process", str(self._seconds)),
                     stdin=asyncio.subprocess.PIPE,
@@ -139,33 +166,39 @@ class PatternGuard:
                 assert self._process.stdin is not None
                 compiler = pickle.dumps(self._compiler)
                 self._process.stdin.write(len(compiler).to_bytes(LENGTH_BYTES) + compiler)
-                self._reading = asyncio.create_task(self._read(self._process))
+                self._in_background(self._read(self._process))
             return self._process
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Hear what becomes of constraints, until the process ends."""
         assert process.stdout is not None
         try:
             while line := await process.stdout.readline():
                 number, outcome, value = json.loads(line)
-                waiting = self._waiting.pop(number)
-                if outcome == "compiled":
-                    _settle(waiting.reply, value)
-                else:
-                    _settle(waiting.reply, PatternError(value))
+                _settle(self._waiting.pop(number).outcome, value if outcome == "compiled" else PatternError(value))
         finally:
-            self._lose_all()
+            self._process = None
+            _kill(process)
+            lost, self._waiting = self._waiting, {}
+            for asked in lost.values():
+                self._lose(asked, "the process that compiles patterns has ended; call again")
+            await process.wait()
 
-    def _lose_all(self) -> None:
-        """The process has ended: who waits is told, and may ask again."""
-        lost, self._waiting = self._waiting, {}
-        for waiting in lost.values():
-            self._known.pop(waiting.key, None)
-            _settle(waiting.reply, RequestError("the process that compiles patterns has ended; call again"))
+    def _lose(self, asked: _Asked, why: str) -> None:
+        """Tell who waits for it, and forget it, so that it may be asked again."""
+        if asked.digest in self._known:
+            self._size -= self._known.pop(asked.digest)[1]
+        _settle(asked.outcome, RequestError(why))
 
 
-def _settle(reply: asyncio.Future[Constraint], outcome: Constraint | Exception) -> None:
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+
+
+def _settle(future: asyncio.Future[Constraint], outcome: Constraint | Exception) -> None:
     if isinstance(outcome, Exception):
-        reply.set_exception(outcome)
-        reply.exception()  # whoever asked may have gone
+        future.set_exception(outcome)
+        future.exception()  # whoever asked may have gone
     else:
-        reply.set_result(outcome)
+        future.set_result(outcome)

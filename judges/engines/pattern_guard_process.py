@@ -113,9 +113,9 @@ class Guard:
         os.close(child.reader)
         child.lane.child = None
         _, status = os.waitpid(child.process, 0)
-        if os.WIFEXITED(status):
+        if os.WIFEXITED(status) and child.reply:
             self._reply([child.number, *json.loads(child.reply)])
-        elif os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
+        elif os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
             self._was_slow(child)
         else:  # libraries that get no memory, or too little stack, end the process
             self._reply([child.number, "refused", TOO_LARGE])
@@ -141,11 +141,12 @@ def _be_a_child(compile_one: Compile, constraint: Constraint, seconds: int, writ
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-        most = _address_space() + MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, hard))
         try:
             outcome = ["compiled", compile_one(constraint)]
         except MemoryError:
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # a reply takes some too
             outcome = ["refused", TOO_LARGE]
         except Exception as error:  # whatever a library finds wrong with it
             outcome = ["refused", " ".join(str(error).split())[:500] or type(error).__name__]

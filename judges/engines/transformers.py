@@ -48,6 +48,7 @@ class OutlinesCompiler:
             processor(torch.zeros((1, 1), dtype=torch.long), torch.zeros((1, len(tokenizer))))  # some compile at the first token
             return constraint
 
+        compiled({"regex": "a"})  # loads what a first pattern takes
         return compiled
 
 

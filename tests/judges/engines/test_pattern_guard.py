@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from judges.engines.pattern_guard import PatternError, PatternGuard
 from judges.engines.pattern_guard_process import TOO_LARGE
 from judges.engines.pattern_guard_process import TOO_SLOW as SLOW
 from judges.engines.transformers import OUTLINES_BACKENDS, OutlinesCompiler
-from judges.errors import RequestError
+from judges.errors import EngineError, RequestError
 from tests.conftest import TINY
 from tests.judges.engines.fault_compiler import FaultCompiler
 
@@ -118,10 +118,28 @@ def test_too_many_that_wait_are_refused(loop: asyncio.Runner, guard: PatternGuar
 
 
 def test_what_is_known_is_bounded(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pattern_guard, "MOST_KNOWN", 3)
+    monkeypatch.setattr(pattern_guard, "MOST_KNOWN", 3500)
     for number in range(5):
         loop.run(admit(guard, str(number)))
     assert len(guard._known) == 3
+    loop.run(admit(guard, "a" * 3000))
+    assert len(guard._known) == 1
+    assert guard._size == len('{"regex": ""}') + 3000
+
+
+def test_a_pattern_that_is_too_long_is_refused_at_once(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    assert "1,048,576" in loop.run(outcome(guard, "a" * (1 << 20)))
+    assert guard._process is None
+
+
+def test_whoever_goes_before_it_is_sent_leaves_it_to_the_others(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def ask() -> str:
+        first = asyncio.create_task(outcome(guard, "a"))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await asyncio.wait_for(outcome(guard, "a"), 60)
+
+    assert loop.run(ask()) == "compiled"
 
 
 def test_it_ends_with_the_process_that_started_it(loop: asyncio.Runner, guard: PatternGuard) -> None:
@@ -134,10 +152,14 @@ def test_it_ends_with_the_process_that_started_it(loop: asyncio.Runner, guard: P
     assert loop.run(process.wait()) == 0
 
 
-def test_a_guard_that_was_closed_starts_again(loop: asyncio.Runner, guard: PatternGuard) -> None:
-    loop.run(admit(guard, "a"))
-    loop.run(guard.close())
-    assert loop.run(outcome(guard, "b")) == "compiled"
+def test_a_guard_that_was_closed_compiles_nothing_more(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def close_while_one_waits() -> Sequence[object]:
+        waiting = asyncio.create_task(outcome(guard, "wait 5"))
+        await asyncio.sleep(0.5)
+        await guard.close()
+        return await asyncio.gather(waiting, outcome(guard, "b"), return_exceptions=True)
+
+    assert [type(one) for one in loop.run(close_while_one_waits())] == [RequestError, EngineError]
 
 
 @pytest.mark.parametrize("constraint", OUTLINES_BACKENDS)
