@@ -16,7 +16,8 @@ import pytest
 from fastapi import FastAPI
 
 from server.batches.lines import read_lines
-from server.batches.upload import LONGEST_LINE, PART_BYTES, PART_LINES, PartCutter, plain_filename
+from server.batches.parts import LONGEST_LINE, PART_BYTES, PART_LINES, PartCutter
+from server.batches.upload import plain_filename
 from server.errors import ApiError
 from server.metrics import Metrics
 from server.routes import files
@@ -442,7 +443,7 @@ store.close()
 """
 
 NAMES = """
-from server.batches.upload import PartCutter
+from server.batches.parts import PartCutter
 
 cutter = PartCutter()
 before = peak()
