@@ -69,7 +69,8 @@ def check_rows(rows: Iterable[Row], judge: Judge, columns: Mapping[str, str], na
         name: What the rows are called: a file's name.
 
     Raises:
-        MagistrateError: There are no rows, or the judge can be asked about none of them. The sentence names the columns and the ``--field`` to try.
+        MagistrateError: There are no rows, or the judge can be asked about none of them. The sentence names the columns and
+            the ``--field`` to try.
     """
     there: dict[str, None] = {}
     problem = None
