@@ -184,7 +184,7 @@ def _alpaca_eval(row: Row, sample: Sample) -> Record:
 
 
 def alpaca_eval_preference(cell: Any) -> float | None:
-    """AlpacaEval's preference from 1, the first is better, to 2, with 1.5 for draws (0 or 1.5 there); ``None`` for any other cell."""
+    """AlpacaEval's preference from 1, the first is better, to 2, with 1.5 for its draws, 0 and 1.5; ``None`` for other cells."""
     preference = _number(cell)
     if preference == 0:
         return ALPACA_EVAL_DRAW
