@@ -84,7 +84,7 @@ def test_bad_rows_become_verdicts_with_reasons(tmp_path: Path) -> None:
     verdicts = read(tmp_path / "v.jsonl")
     assert [verdict["status"] for verdict in verdicts] == ["scored", "unscored", "unscored", "scored", "unscored", "scored"]
     assert verdicts[1]["reason"] == "rows.jsonl row 2: field `response` is missing"
-    assert verdicts[2]["reason"].startswith("context overflow: the prompt has 2")
+    assert verdicts[2]["reason"].startswith("context overflow: the prompt has at least ")
     assert verdicts[4]["reason"].startswith("rows.jsonl row 5: is not JSON")
     assert "3 scored, 3 unscored" in done.stdout
     strict = score(source, tmp_path / "s.jsonl", "--strict")

@@ -8,12 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
+from judges.engines import weights
+from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Usage
 from judges.engines.worker import LocalEngine
 from judges.errors import EngineError
 from judges.judge import Message
 
 REQUEST = Request((Message("user", "hi"),), 4)
+TOKENIZER = ChatTokenizer.load(weights.locate("magistrate-tiny"))
 
 
 class Faulty(LocalEngine):
@@ -32,10 +35,8 @@ class Faulty(LocalEngine):
         return EngineIdentity("faulty", "1", "none", None, "none")
 
     def _load(self) -> None:
+        self.chat, self.context = TOKENIZER, 8192
         self.load()
-
-    def _encode(self, request: Request) -> list[int]:
-        return [1]
 
     def _work(self) -> None:
         self.work(self)
