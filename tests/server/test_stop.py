@@ -7,8 +7,10 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.server.running import RunningServer, batch_file, dialogues, send_batch
@@ -103,3 +105,21 @@ def await_end(process: int) -> None:
     while Path(f"/proc/{process}").exists():
         assert time.monotonic() < end, f"process {process} goes on without its server"
         time.sleep(0.05)
+
+
+def test_who_waits_too_long_at_a_stop_is_told_to_call_again(server: RunningServer) -> None:
+    server.wait_until_ready()
+    engine = server.engine_pid
+    assert engine is not None
+    os.kill(engine, signal.SIGSTOP)  # the answer does not come in time
+    with ThreadPoolExecutor(2) as pool:
+        body = {"judge": "llm-eval", "samples": dialogues(1)}
+        waiting = pool.submit(httpx.post, f"{server.url}/v1/judgments", json=body, timeout=120)
+        time.sleep(1)
+        stopping = pool.submit(server.stop)
+        answer = waiting.result()
+        os.kill(engine, signal.SIGCONT)
+        assert stopping.result() == 0
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
+    assert int(answer.headers["retry-after"]) > 0
+    assert "Traceback" not in server.log.read_text()
