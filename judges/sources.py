@@ -71,7 +71,7 @@ def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> Row:
-    """The row with fields under the names a judge knows.
+    """The row with fields under the names a judge knows, and with the id that one of them may hold.
 
     Args:
         row: As read.
@@ -84,7 +84,8 @@ def renamed(row: Row, columns: Mapping[str, str]) -> Row:
     missing = [column for column in columns.values() if column not in sample]
     if missing:
         return replace(row, sample=None, problem=f"{row.place}: there is no column `{missing[0]}`")
-    return replace(row, sample={**sample, **moved})
+    sample = {**sample, **moved}
+    return replace(row, sample=sample, id=row_id(sample, row.number) if "id" in moved else row.id)
 
 
 def count_rows(path: Path) -> int | None:

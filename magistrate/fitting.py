@@ -12,6 +12,9 @@ from judges.judge import Judge
 from judges.runner import prepare
 from judges.sources import Row, read_rows, renamed
 
+ID = "id"
+"""What every row may have."""
+
 MOST_NAMED = 30
 """Columns that a sentence names."""
 
@@ -33,7 +36,7 @@ def check_columns(judges: Iterable[Judge], columns: Mapping[str, str]) -> None:
         MagistrateError: One is not. A judge that does not say which it reads takes any.
     """
     judges = list(judges)
-    known = list(dict.fromkeys(name for judge in judges for name in judge.fields.names))
+    known = list(dict.fromkeys([*(name for judge in judges for name in judge.fields.names), ID]))
     strange = [name for name in columns if name not in known]
     if strange and all(judge.fields.names for judge in judges):
         who = ", ".join(dict.fromkeys(f"`{judge.name}`" for judge in judges))

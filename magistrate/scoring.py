@@ -85,8 +85,8 @@ async def score_file(
     total = count_rows(source)
     audience = Watching(console, total if limit is None or total is None else min(total, limit), debug=debug)
     repeats = _Repeats(console, MOST_REPEATS if say_repeats else 0, strict=strict)
-    rows = told_apart(islice(read_rows(source), limit), repeats.told)
-    questions = _questions(rows, bench.judge, columns or {}, strict=strict)
+    rows = (renamed(row, columns or {}) for row in islice(read_rows(source), limit))
+    questions = _questions(told_apart(rows, repeats.told), bench.judge, strict=strict)
     with audience.loading():
         fingerprint = await bench.fingerprint()
     with VerdictFile(output, fingerprint, bench.judge, overwrite=overwrite) as file:
@@ -115,9 +115,9 @@ class _Repeats:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _questions(rows: Iterable[Row], judge: Judge, columns: Mapping[str, str], *, strict: bool) -> Iterator[Question]:
+def _questions(rows: Iterable[Row], judge: Judge, *, strict: bool) -> Iterator[Question]:
     for row in rows:
-        question = prepare(renamed(row, columns), judge)
+        question = prepare(row, judge)
         if strict and question.problem is not None:
             raise MagistrateError(f"{question.problem} (without `--strict` the row becomes an unscored verdict)")
         yield question

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from judges.errors import MagistrateError
-from judges.sources import count_rows, read_rows, row_id
+from judges.sources import Row, count_rows, read_rows, renamed, row_id
 
 ROWS = [{"id": "a", "context": "hi", "response": "ho"}, {"id": "b", "context": 'x\ny, "z" 🙂 שלום', "response": "w\x00v"}]
 
@@ -248,3 +248,10 @@ def test_a_key_twice_is_a_bad_row_of_a_list_too_large_to_be_read_at_once(tmp_pat
         None,
     ]
     assert rows[3].sample == {"a": {"a": [1.5, 2]}}
+
+
+def test_a_field_may_hold_the_id() -> None:
+    row = Row("1", "rows.csv row 1", {"key": 7.0, "said": "Hi."}, number=1)
+    assert renamed(row, {"response": "said"}).id == "1"
+    assert renamed(row, {"id": "key"}).id == "7"
+    assert renamed(Row("4", "rows.csv row 4", {"key": ""}, number=4), {"id": "key"}).id == "4"
