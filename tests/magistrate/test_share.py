@@ -44,9 +44,12 @@ def people(folder: Path) -> list[object]:
     return ["meta", "people", write(folder / "rated.jsonl", rows), "--human", "quality=anna", "--rounds", "10"]
 
 
+LABELS = "first=1,second=2,tie=0"
+
+
 def preferences(folder: Path) -> list[object]:
     rows = [{"id": number, "question": "a", "answer_a": LONG, "answer_b": "b", "anna": number % 3} for number in range(12)]
-    return ["meta", "preferences", write(folder / "pairs.jsonl", rows), "--human", "anna", "--rounds", "10"]
+    return ["meta", "preferences", write(folder / "pairs.jsonl", rows), "--human", "anna", "--labels", LABELS, "--rounds", "10"]
 
 
 def qualeval(folder: Path) -> list[object]:

@@ -70,6 +70,7 @@ def test_the_first_signal_lets_a_command_stop_in_order(body: str, way: Way) -> N
 @pytest.mark.parametrize("way", WAYS[::2], ids=str)
 def test_a_second_signal_ends_a_command_at_once(body: str, way: Way) -> None:
     process = begun(body)
+    time.sleep(2)  # it has said that it begins, and now does
     os.killpg(process.pid, signal.SIGINT)
     time.sleep(1)
     assert process.poll() is None
