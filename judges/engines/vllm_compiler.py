@@ -80,13 +80,13 @@ def _check_steps(backend: Any, grammar: Any) -> None:
     chance = random.Random(0)
     mask = backend.allocate_token_bitmask(1)
     for _ in range(STEPS):
+        if grammar.is_terminated():
+            return
         began = time.process_time()
         grammar.fill_bitmask(mask, 0)
         took = time.process_time() - began
         if took > SLOW_STEP:
             raise ValueError(f"the pattern takes {took:.1f} s for a token; make it simpler")
         legal = np.flatnonzero(np.unpackbits(mask.numpy().view(np.uint8), bitorder="little"))
-        if grammar.is_terminated() or not len(legal):
-            return
-        if not grammar.accept_tokens("", [int(legal[chance.randrange(len(legal))])]):
+        if not len(legal) or not grammar.accept_tokens("", [int(legal[chance.randrange(len(legal))])]):
             return

@@ -66,6 +66,7 @@ class Desk:
         if not working.done():
             why = f"what was in progress took longer than {patience:.0f} s" if can_finish else "no model is ready"
             log.warning("left unfinished", extra={"reason": why})
+        self._worker.abandon()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

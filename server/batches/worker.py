@@ -58,6 +58,7 @@ class Worker:
         self._held: set[tuple[str, int]] = set()
         self._arrived = {name: asyncio.Event() for name in court.hosts}
         self._draining = False
+        self._abandoned = False
 
     def wake(self) -> None:
         """Look at the queue now."""
@@ -78,6 +79,10 @@ class Worker:
         """Take up nothing more. ``run`` returns when what is in progress is done."""
         self._draining = True
         self.wake()
+
+    def abandon(self) -> None:
+        """Record nothing more: lines in progress are cancelled, and judged again after the next start."""
+        self._abandoned = True
 
     async def _serve(self, host: Host) -> None:
         while not self._draining:
@@ -124,6 +129,8 @@ class Worker:
         else:
             status, body = await self._answer(host, part.endpoint, line)
             record = output_line(line, status, body)
+        if self._abandoned:  # vLLM's handlers answer a cancellation as if the client had gone
+            return
         result = Result(part.batch_id, part.number, line.number, line.custom_id, status >= 400, record)
         try:
             await self._recorder.record(result)
