@@ -104,7 +104,7 @@ class PatternGuard:
         """
         if self._closed:
             raise EngineError("the engine is not running")
-        text = json.dumps(constraint, sort_keys=True)
+        text = json.dumps(constraint)  # in its own order, which is that of the answer
         if len(text) > LONGEST:
             raise PatternError(f"the pattern has {len(text):,} characters; it may have {LONGEST:,}")
         digest = hashlib.sha256(text.encode()).digest()

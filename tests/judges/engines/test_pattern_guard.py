@@ -47,6 +47,12 @@ def test_what_compiles_comes_back_as_the_engine_takes_it(loop: asyncio.Runner, g
     assert loop.run(guard.admit({"regex": "a"})) == {"regex": "a", "seen": True}
 
 
+def test_the_fields_of_a_schema_keep_their_order(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    """A reason stands before the score that it is for."""
+    found = loop.run(guard.admit({"json": {"properties": {"why": {}, "score": {}}}, "regex": "a"}))
+    assert list(found["json"]["properties"]) == ["why", "score"]
+
+
 @pytest.mark.parametrize(
     ("order", "why"),
     [
