@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
+from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a process to stop."""
@@ -20,10 +21,13 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HOST_VARIABLE = "MAGISTRATE_HOST_PROCESS"
 """Holds the id of the process that hosts engines, in the environment of theirs. A vLLM without it is somebody else's."""
 
+_joined = 0
+"""This process, once it has joined its host: a process that is forked from it has not."""
+
 
 @contextlib.contextmanager
 def engine_processes() -> Iterator[None]:
-    """Start processes that belong to this one. They take no stop signal until they call ``leave_group``, nor does this thread."""
+    """Start processes that belong to this one. They take no stop signal until they ``join_host``, nor does this thread."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     os.environ[HOST_VARIABLE] = str(os.getpid())
     try:
@@ -33,6 +37,36 @@ def engine_processes() -> Iterator[None]:
     finally:
         os.environ.pop(HOST_VARIABLE, None)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class HostMark(str):
+    """A text among an engine's settings. The process that unpickles them joins its host by that.
+
+    vLLM calls plugins once a new process has heard from the one that started it, and waits five minutes for that.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _joining, (str(self),)
+
+
+def _joining(text: str) -> HostMark:
+    join_host()
+    return HostMark(text)
+
+
+def join_host() -> bool:
+    """Have this process end with the one that hosts it, and not by its signals. Returns whether there is such a host."""
+    global _joined
+    host, own = os.environ.get(HOST_VARIABLE), os.getpid()
+    if host is None or int(host) == own:
+        return False
+    if _joined != own:
+        _joined = own
+        leave_group()
+        end_with(int(host), os.getppid())
+    return True
 
 
 def leave_group() -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 from pathlib import Path
 
-from judges.engines.own_session import HOST_VARIABLE, end_with, leave_group
+from judges.engines.own_session import join_host
 
 LAST_WORDS_VARIABLE = "MAGISTRATE_LAST_WORDS"
 """Names the file in which an engine's process says why it failed: vLLM tells the server only that it did."""
@@ -15,11 +15,8 @@ LAST_WORDS_VARIABLE = "MAGISTRATE_LAST_WORDS"
 
 def register() -> None:
     """Give an engine's process our constraint compiler, and let it end with the process that started it, not by its signals."""
-    host = os.environ.get(HOST_VARIABLE)
-    if host is None or host == str(os.getpid()):
+    if not join_host():
         return
-    leave_group()
-    end_with(int(host), os.getppid())
     from judges.engines.quantized import hush
     from judges.engines.vllm_patterns import keep_patterns, make_searchable
     from judges.engines.vllm_seeds import rewind_on_cpu

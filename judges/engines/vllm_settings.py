@@ -12,6 +12,7 @@ from typing import Any
 
 from judges.engines import quantized, weights
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
+from judges.engines.own_session import HostMark
 from judges.errors import EngineError, RequestError
 
 GIB = 1 << 30
@@ -149,6 +150,7 @@ class HostedModel:
             "use_tqdm_on_load": False,
             **self.options,
         }
+        arguments["additional_config"] = {**arguments.get("additional_config", {}), "magistrate": HostMark("hosted")}
         if self.quantization is not None:
             quantized.hush()
             arguments["quantization"] = "bitsandbytes"
