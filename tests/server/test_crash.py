@@ -19,7 +19,7 @@ from tests.server.running import RunningServer, batch_file, dialogues, send_batc
 BOTH = pytest.param(120, ["engine", "server"], id="each")
 SERVERS = pytest.param(2000, ["server"] * 50, id="servers", marks=pytest.mark.stress)
 ENGINES = pytest.param(2000, ["engine"] * 20, id="engines", marks=pytest.mark.stress)
-FEW = pytest.param(120, id="few")
+FEW = pytest.param(360, id="few")
 MANY = pytest.param(2000, id="many", marks=pytest.mark.stress)
 
 Uninterrupted = dict[int, str]
@@ -93,7 +93,7 @@ def test_one_of_two_servers_killed(tmp_path: Path, postgresql_database: str, sam
         for server in servers:
             server.wait_until_ready()
         batch_id = send_batch(servers[0].client, file)
-        wait_until_done(servers[0], batch_id, samples // 2)
+        wait_until_done(servers[0], batch_id, samples // 3)
         servers[1].kill()
         assert servers[0].client.batches.retrieve(batch_id).status == "in_progress"
         check(servers[0], batch_id, samples, expected(uninterrupted, servers[0], file, samples))

@@ -80,7 +80,7 @@ def test_a_stream_holds_the_answer_that_is_given_without_one(client: OpenAI) -> 
         )
     )
     pieces = [event.choices[0].delta.content or "" for event in events if event.choices]
-    assert len(pieces) > 5
+    assert len(pieces) > 1  # tokens that are there when the next is sent go together
     assert "".join(pieces) == whole.choices[0].message.content
     assert events[-1].usage is not None
     assert whole.usage is not None
@@ -149,7 +149,7 @@ def test_an_unknown_model_is_told_with_those_that_are_here(client: OpenAI) -> No
         ({"messages": []}, "at least one message"),
         ({"messages": [{"role": "user", "content": "word " * 20_000}]}, "maximum context length is 8192"),
         ({"max_tokens": 100_000}, "max_tokens"),
-        ({"n": 1000}, "n must be a whole number of at most 128"),
+        ({"n": 1000}, "`n` must be a whole number of at most 128"),
         ({"temperature": -1}, "temperature"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}}}, "nonsense"),
     ],
