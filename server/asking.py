@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
+from pydantic import Field, StrictBool, StrictInt, WithJsonSchema
 
 from judges.catalog import JUDGES, RUBRIC, check_own_name
 from judges.errors import MagistrateError
@@ -22,6 +22,7 @@ from judges.judge import Judge
 from judges.rubric import Rubric
 from judges.rubric_check import read_rubric
 from judges.samples import kind_of
+from server.bodies import Body
 
 LARGEST_RUBRIC = 256 * 1024
 """Bytes of a rubric's text."""
@@ -54,10 +55,8 @@ OptionValue = Annotated[
 ]
 
 
-class JudgeRequest(BaseModel):
+class JudgeRequest(Body):
     """The part of a request that says what is asked: a judge that the server knows, or a rubric of the caller's own."""
-
-    model_config = ConfigDict(extra="forbid")
 
     judge: str | None = Field(
         None,

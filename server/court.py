@@ -24,6 +24,7 @@ from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from server.asking import JudgeRequest, judge_of
 from server.errors import ApiError
 from server.hosting.adapters import Adapters
+from server.hosting.completion_size import check_size
 from server.hosting.host import Host
 from server.hosting.models_file import ModelsFile
 from server.hosting.openai_layer import Path as CompletionPath
@@ -52,6 +53,7 @@ class JudgmentsRequest(JudgeRequest):
     )
     samples: list[dict[str, Any]] = Field(
         min_length=1,
+        fail_fast=True,
         description="What to judge: an object a sample, with the fields that the judge needs, and an `id` if you like.",
         examples=[[{"id": "1", "context": ["Hi! How are you?"], "response": "Fine, thank you. And you?"}]],
     )
@@ -90,6 +92,7 @@ class Court:
         }
         self._runners: OrderedDict[tuple[Any, ...], tuple[Runner, Engine]] = OrderedDict()
         self._alone = asyncio.Lock()
+        self._lines_turn = asyncio.Lock()
         self._preparing = ThreadPoolExecutor(1, "large samples")
 
     def begin(self) -> None:
@@ -167,7 +170,8 @@ class Court:
             for number, sample in enumerate(request.samples)
         ]
         name = adapter.name if adapter else None
-        verdicts = await asyncio.gather(*(self._judge_one(host, name, judge, request, row, urgent) for row in rows))
+        turn = asyncio.Lock() if urgent else self._lines_turn
+        verdicts = await asyncio.gather(*(self._in_turn(turn, host, name, judge, request, row, urgent) for row in rows))
         return {
             "object": "list",
             "judge": judge.name,
@@ -193,8 +197,10 @@ class Court:
         """Answer one of OpenAI's requests, by vLLM's serving layer.
 
         Raises:
-            ApiError: There is no such model, it is not ready in time, or its engine has no such endpoint (501).
+            ApiError: It asks for too much, there is no such model, it is not ready in time, or its engine has no such endpoint
+                (501).
         """
+        check_size(body, self.settings.max_samples)
         model = body.get("model")
         if model is not None and not isinstance(model, str):
             raise ApiError(400, "model must be a string", param="model")
@@ -214,6 +220,12 @@ class Court:
                     return reply
                 return replace(reply, events=_while_held(reply.events, held.pop_all()))
         raise ApiError(500, "the engine died at this request each time it was tried", code="engine_died")
+
+    async def _in_turn(self, turn: asyncio.Lock, *asked: Any) -> Verdict:
+        """Judge one sample of many. Each is rendered and sent in one go, and others' calls are looked at in between."""
+        async with turn:
+            await asyncio.sleep(0)
+        return await self._judge_one(*asked)
 
     async def _judge_one(
         self, host: Host, adapter: str | None, judge: Judge, request: JudgmentsRequest, row: Row, urgent: bool
@@ -239,7 +251,7 @@ class Court:
 
     async def _prepared(self, row: Row, judge: Judge) -> Question:
         """Render a row: a large one in a thread, one after another, so that everybody else is answered meanwhile."""
-        if row.sample is None or _letters(row.sample) < LARGE_SAMPLE:
+        if row.sample is None or _size(row.sample) < LARGE_SAMPLE:
             return prepare(row, judge)
         return await asyncio.get_running_loop().run_in_executor(self._preparing, prepare, row, judge)
 
@@ -265,12 +277,12 @@ class Court:
         return found[0]
 
 
-def _letters(value: Any) -> int:
-    """Characters of all texts in a value that was JSON."""
+def _size(value: Any) -> int:
+    """How much a value that was JSON takes to render: the characters of its texts, and ten for anything else."""
     if isinstance(value, str):
         return len(value)
     parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return sum(map(_letters, parts))
+    return 10 + sum(map(_size, parts))
 
 
 def _of_a_caller(question: Question, judge: Judge, request: JudgeRequest) -> list[str]:

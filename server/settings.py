@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judges.errors import MagistrateError
+from server.json_values import MOST_VALUES
 
 MIB = 1024**2
 GIB = 1024**3
@@ -27,7 +28,8 @@ class Settings:
         max_upload: Bytes of the body of a file's upload.
         quota: Bytes of all uploaded files of one caller together; ``None`` for no limit.
         max_matrix: Bytes of the body of an assignment.
-        max_samples: Samples of one call.
+        max_samples: Samples of one call, or answers of one completion.
+        max_values: Values (numbers, texts, lists, objects) in the body of an ordinary call.
         max_queued: Lines of all unfinished batches together.
         rate: Calls a minute for each caller; ``None`` for no limit. A caller may make as many at once.
         body_seconds: Seconds that a client may stall for, in sending a request's body or in taking an answer.
@@ -52,6 +54,7 @@ class Settings:
     quota: int | None = 64 * GIB
     max_matrix: int = 128 * MIB
     max_samples: int = 1024
+    max_values: int = MOST_VALUES
     max_queued: int = 20_000_000
     rate: int | None = None
     body_seconds: float = 30.0
@@ -71,6 +74,7 @@ class Settings:
             "quota",
             "max_matrix",
             "max_samples",
+            "max_values",
             "max_queued",
             "rate",
             "body_seconds",

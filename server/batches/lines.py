@@ -13,6 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from judges.samples import kind_of
+from server.json_values import MOST_VALUES, has_more_values
 from server.store import LeasedPart
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -32,6 +33,10 @@ _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 class CustomIdError(ValueError):
     """A line that is JSON has a ``custom_id`` that cannot name it."""
+
+
+class TooManyValuesError(ValueError):
+    """A line holds more values than are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,9 @@ def read_lines(part: LeasedPart) -> Iterator[BatchLine]:
         except CustomIdError as error:
             yield BatchLine(number, line_id, None, {}, LineFault("invalid_custom_id", f"line {number}: {error}"))
             continue
+        except TooManyValuesError as error:
+            yield BatchLine(number, line_id, None, {}, LineFault("too_many_values", f"line {number}: {error}"))
+            continue
         except ValueError as error:
             yield BatchLine(number, line_id, None, {}, LineFault("invalid_json_line", f"line {number} is no JSON: {error}"))
             continue
@@ -104,9 +112,12 @@ def parse_line(line: bytes, number: int) -> Any:
         number: Its number; a byte order mark before line 1 is passed over.
 
     Raises:
+        TooManyValuesError: It holds more than ``MOST_VALUES``.
         CustomIdError: Such a half stands in its ``custom_id``, which would be another line's then.
         ValueError: It is no JSON, or nested more than 200 deep.
     """
+    if has_more_values(line, MOST_VALUES):
+        raise TooManyValuesError(f"it holds more than {MOST_VALUES:,} values (numbers, texts, lists, objects): send it in parts")
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:

@@ -21,9 +21,6 @@ Path = Literal["/v1/chat/completions", "/v1/completions"]
 SERVING_LAYER = "vLLM 0.29"
 """The first that has its serving layer where it is looked for here."""
 
-MOST_CHOICES = 128
-"""Of one request (``n``)."""
-
 FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 """Fields by which a client asks for a format of its own."""
 
@@ -107,8 +104,6 @@ class OpenAILayer:
         if path == "/v1/chat/completions" and self._schema is not None and _leaves_open(fields):
             fields["response_format"] = _format(self._schema)
         try:
-            if not isinstance(fields.get("n"), int | None) or (fields.get("n") or 1) > MOST_CHOICES:
-                raise ValueError(f"n must be a whole number of at most {MOST_CHOICES}")
             reply = await handle(await asyncio.to_thread(kind.model_validate, fields))
         except EngineDeadError as error:
             raise EngineError("the engine's process has ended") from error

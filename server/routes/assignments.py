@@ -1,12 +1,17 @@
 """The solver over HTTP: k attributes for each row, counts as the priors say, the highest affinity, proven.
 
 A matrix of a million numbers comes as JSON, so the body is parsed here, off the event loop, and its numbers go to NumPy without a
-model of their own.
+model of their own. A large one is parsed in a process of its own: a parser holds the interpreter, and needs many times the bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -20,17 +25,33 @@ from pydantic_core import from_json, to_json
 
 import solver
 from judges.samples import kind_of
-from server.errors import ERRORS, ApiError
+from server.bodies import Body, at_most
+from server.errors import ERRORS, RETRY_SECONDS, ApiError
+from server.json_values import PIECE_BYTES, ValueCount
+from server.settings import MIB
 from solver.assignment import DEFAULT_SLACK
 from solver.rows import MOST_COLUMNS
 
 MOST_ROWS = 200_000
+TOO_MANY_ROWS = f"has too many rows; at most {MOST_ROWS:,} are solved over HTTP, and any number by `magistrate assign`"
+
+OTHER_LISTS = 16
+"""Lists and objects of a request that are no rows of its scores, or more of them than there are fields."""
+
 LONGEST_NAME = 1_000
 """Characters of an attribute's name or of a row's id."""
 
 MOST_SLACK = 1e9
 SOLVING = ThreadPoolExecutor(1, thread_name_prefix="solver")
 """One assignment at a time, and the others wait: a solve takes every core that judging would have."""
+
+logger = logging.getLogger(__name__)
+
+REFUSED = 3
+"""The exit status of a process whose output says what is wrong with the body."""
+
+LARGE_BODY = 4 * MIB
+"""Bytes from which a body is parsed and solved in a process of its own, which takes a second or two to start."""
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Choices = Annotated[int, Field(strict=True, ge=0, le=MOST_COLUMNS)]
@@ -54,11 +75,10 @@ Matrix = Annotated[
 ]
 
 
-class AssignmentRequest(BaseModel):
+class AssignmentRequest(Body):
     """Affinities of rows to attributes, and how many rows each attribute should be given."""
 
     model_config = ConfigDict(
-        extra="forbid",
         json_schema_extra={
             "examples": [
                 {
@@ -81,7 +101,7 @@ class AssignmentRequest(BaseModel):
     ids: Annotated[list[Name], Field(fail_fast=True)] | Annotated[list[StrictInt], Field(fail_fast=True)] | None = Field(
         None, max_length=MOST_ROWS, description="An id for each row. Choices that are equally good are settled in their order."
     )
-    priors: dict[StrictStr, Number] | list[Number] | None = Field(
+    priors: Annotated[dict[StrictStr, Number] | list[Number] | None, at_most(MOST_COLUMNS)] = Field(
         None,
         max_length=MOST_COLUMNS,
         description="The share of each attribute, summing to 1, or whole counts: by name, or in order. By default the affinities "
@@ -146,8 +166,22 @@ async def create_assignment(request: Request) -> Response:
     An assignment that cannot be is answered with the code `infeasible`, and says which bounds conflict and which slack would do.
     """
     body = await request.body()
-    answer = await asyncio.get_running_loop().run_in_executor(SOLVING, answer_of, body)
+    answer = await asyncio.get_running_loop().run_in_executor(
+        SOLVING, _answer_apart if len(body) >= LARGE_BODY else answer_of, body
+    )
     return Response(answer, media_type="application/json")
+
+
+def _answer_apart(body: bytes) -> bytes:
+    """``answer_of``, in a process of its own."""
+    command = [sys.executable, "-m", "server.assignment_process", str(os.getpid())]
+    ended = subprocess.run(command, input=body, capture_output=True, start_new_session=True, check=False)
+    if ended.returncode == 0:
+        return ended.stdout
+    if ended.returncode == REFUSED:
+        raise ApiError(**json.loads(ended.stdout))
+    logger.error("the solver's process ended by itself: %s", ended.stderr.decode(errors="replace")[-1000:])
+    raise ApiError(503, "the solver's process was ended; call again", "solver_ended", headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 def answer_of(body: bytes) -> bytes:
@@ -185,6 +219,11 @@ def answer_of(body: bytes) -> bytes:
 
 
 def _read(body: bytes) -> AssignmentRequest:
+    count = ValueCount()
+    for start in range(0, len(body), PIECE_BYTES):
+        count.add(body[start : start + PIECE_BYTES])
+    if count.containers > MOST_ROWS + OTHER_LISTS:
+        raise _wrong(TOO_MANY_ROWS)
     try:
         content = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -198,6 +237,8 @@ def _read(body: bytes) -> AssignmentRequest:
 def _fault(error: ValidationError) -> ApiError:
     """The first field at fault. Where it may be given in several ways, the way that was read furthest was meant."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
+    for problem in problems:
+        problem["msg"] = problem["msg"].removeprefix("Value error, ")
     field = problems[0]["loc"][:1]
     if not field:
         return ApiError(400, f"the body: {problems[0]['msg']}", "invalid_value")
@@ -205,8 +246,8 @@ def _fault(error: ValidationError) -> ApiError:
     deepest = max(problems, key=lambda problem: len(problem["loc"]))
     words = dict.fromkeys(problem["msg"] for problem in problems if len(problem["loc"]) == len(deepest["loc"]))
     numbers = "".join(f", number {part + 1}" for part in deepest["loc"] if isinstance(part, int))
-    problem = deepest["msg"] if numbers else " or ".join(words)
-    return ApiError(400, f"`{field[0]}`{numbers}: {problem}", "invalid_value", str(field[0]))
+    what = deepest["msg"] if numbers else " or ".join(words)
+    return ApiError(400, f"`{field[0]}`{numbers}: {what}", "invalid_value", str(field[0]))
 
 
 def _matrix(rows: Any) -> NDArray[Any]:
@@ -214,7 +255,7 @@ def _matrix(rows: Any) -> NDArray[Any]:
     if not isinstance(rows, list) or not rows or set(map(type, rows)) != {list}:
         raise _wrong("must be a list of rows, each a list of numbers")
     if len(rows) > MOST_ROWS:
-        raise _wrong(f"has {len(rows):,} rows; at most {MOST_ROWS:,} are solved over HTTP, and any number by `magistrate assign`")
+        raise _wrong(TOO_MANY_ROWS)
     width = len(rows[0])
     if set(map(len, rows)) != {width}:
         number = next(number for number, row in enumerate(rows, 1) if len(row) != width)

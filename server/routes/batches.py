@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
 from server.batches.desk import Desk
+from server.bodies import at_most
 from server.court import Court
 from server.errors import ERRORS, ApiError
 from server.routes.files import ENDED, FILE_ID, LONGEST_ID, error_file_id, no_such_file, output_file_id
@@ -32,6 +33,8 @@ BATCH_ID = re.compile("batch_[0-9a-f]{24}")
 Endpoint = Literal["/v1/judgments", "/v1/chat/completions", "/v1/completions"]
 MetadataKey = Annotated[str, StringConstraints(max_length=64)]
 MetadataValue = Annotated[str, StringConstraints(max_length=512)]
+
+MOST_METADATA = 16
 
 LOOK_SECONDS = 0.5
 """How often a stream of events looks for news, which is also how often it may tell some."""
@@ -89,9 +92,9 @@ class BatchRequest(BaseModel):
     completion_window: str = Field(
         "24h", min_length=1, max_length=64, description="Kept and given back. Nothing expires: a batch runs until it is done."
     )
-    metadata: dict[MetadataKey, MetadataValue] | None = Field(
+    metadata: Annotated[dict[MetadataKey, MetadataValue] | None, at_most(MOST_METADATA)] = Field(
         None,
-        max_length=16,
+        max_length=MOST_METADATA,
         description="Notes of the caller's: up to 16, with names of up to 64 characters and texts of up to 512.",
     )
 

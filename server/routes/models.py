@@ -6,8 +6,9 @@ import asyncio
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from server.bodies import Body
 from server.court import Court
 from server.errors import ERRORS, ApiError
 from server.hosting.host import Host
@@ -38,10 +39,8 @@ class Models(BaseModel):
     data: list[Model]
 
 
-class AdapterRequest(BaseModel):
+class AdapterRequest(Body):
     """An adapter to load."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str = Field(
         max_length=64, description="A name for it. Loading other weights under it makes a new version.", examples=["weak-spots"]

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import ApiError, response_to
+from server.errors import MESSAGES, ApiError, response_to
+from server.json_values import ValueCount
 from server.safety.logs import current_request
 from server.settings import Settings
 
@@ -146,14 +147,15 @@ def _same_host(origin: str, host: str) -> bool:
 
 
 class BodyLimit:
-    """Middleware that holds a request's body to a size and a pace, and takes none that is compressed.
+    """Middleware that holds a request's body to a size, a pace and a number of values, and takes none that is compressed.
 
     A request that is answered before its body has come to an end closes its connection; else the rest would be read for as long
     as the client cares to send it.
 
     Args:
         app: What answers.
-        settings: The server's, for ``max_body``, what larger bodies a few routes take, and ``body_seconds``.
+        settings: The server's, for ``max_body``, what larger bodies a few routes take, ``max_values`` of all but these, and
+            ``body_seconds``.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -166,8 +168,9 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        limit = self.larger.get((scope["method"], scope["path"]), self.settings.max_body)
-        body = _Body(scope, receive, send, limit, self.settings.body_seconds)
+        larger = self.larger.get((scope["method"], scope["path"]))
+        limit = larger or self.settings.max_body
+        body = _Body(scope, receive, send, limit, None if larger else self.settings.max_values, self.settings.body_seconds)
         fault = _announced_fault(scope, limit)
         if fault is not None:
             await body.refuse(fault)
@@ -198,12 +201,19 @@ def _too_large(limit: int) -> ApiError:
     return ApiError(413, f"the body is larger than the {limit:,} bytes this server takes: send it in parts", "body_too_large")
 
 
+def too_many_values(most: int) -> ApiError:
+    """What is said of JSON with more values than a call may hold."""
+    why = f"the body holds more than the {most:,} values (numbers, texts, lists, objects) this server takes: send it in parts"
+    return ApiError(413, why, "too_many_values")
+
+
 class _Body:
     """One request's body, on its way from the client to the application."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int, seconds: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int, most_values: int | None, seconds: float) -> None:
         self.scope = scope
         self.limit = limit
+        self.most_values = most_values
         self.seconds = seconds
         self.fault: ApiError | None = None
         self.started = False
@@ -211,6 +221,7 @@ class _Body:
         self._send = send
         self._refusing = False
         self._bytes = 0
+        self._count = ValueCount()
         self._waited = 0.0
         self._announced = bool(header_values(scope, b"transfer-encoding"))
         self._announced |= any(length.strip("0") for length in header_values(scope, b"content-length"))
@@ -220,7 +231,8 @@ class _Body:
         """The next piece of the body.
 
         Raises:
-            ApiError: The body is too large or comes too slowly. Whatever the application makes of it, that is answered.
+            ApiError: The body is too large, holds too many values, is not in UTF-8 or comes too slowly. Whatever the application
+                makes of it, that is answered.
         """
         if self._ended:
             return await self._receive()
@@ -234,12 +246,23 @@ class _Body:
             self.fault = ApiError(408, "the body came too slowly, or its end did not come", "slow_body")
             raise self.fault from None
         if message["type"] == "http.request":
-            self._bytes += len(message.get("body", b""))
-            if self._bytes > self.limit:
-                self.fault = _too_large(self.limit)
+            self.fault = self._fault_with(message.get("body", b""))
+            if self.fault is not None:
                 raise self.fault
             self._ended = not message.get("more_body", False)
         return message
+
+    def _fault_with(self, piece: bytes) -> ApiError | None:
+        """What is wrong with the body, now that one more piece has come."""
+        self._bytes += len(piece)
+        if self._bytes > self.limit:
+            return _too_large(self.limit)
+        if self.most_values is None:
+            return None
+        self._count.add(piece)
+        if not self._count.is_utf8:
+            return ApiError(400, MESSAGES[400], "invalid_json")
+        return too_many_values(self.most_values) if self._count.values > self.most_values else None
 
     @property
     def _unread(self) -> bool:

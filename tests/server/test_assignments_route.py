@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -143,7 +144,7 @@ def test_what_cannot_be_is_told_with_what_would(app: FastAPI) -> None:
         ({"scores": [[1, 2**63]]}, "too large"),
         ({"scores": [[1.5, 10**400]]}, "too large"),
         ({"scores": [[1] * 121]}, "121 numbers a row"),
-        ({"scores": [[1]] * 200_001}, "200,001 rows; at most 200,000"),
+        ({"scores": [[1]] * 200_001}, "has too many rows; at most 200,000"),
         ({"scores": [[1, 2]], "attributes": ["a"]}, "`attributes` has 1 names, and `scores` 2 numbers a row"),
         ({"scores": [[1, 2]], "attributes": ["a", "a"]}, "`attributes` names `a` twice"),
         ({"scores": [[1, 2]], "attributes": ["a", 2]}, "`attributes`, number 2: Input should be a valid string"),
@@ -153,7 +154,7 @@ def test_what_cannot_be_is_told_with_what_would(app: FastAPI) -> None:
         ({"scores": [[1, 2]], "weights": ["1"] * 100_000}, "`weights`, number 1: Input should be a valid number"),
         ({"scores": [[1, 2]], "k": [1, *["1"] * 100_000]}, "`k`, number 2: Input should be a valid integer"),
         ({"scores": [[1, 2]], "priors": {str(number): 1 for number in range(200_000)}}, "`priors`"),
-        ({"scores": [[1, 2]], **{str(number): 1 for number in range(100_000)}}, "Extra inputs are not permitted"),
+        ({"scores": [[1, 2]], **{str(number): 1 for number in range(100_000)}}, "the body: it has 100,001 fields"),
         ({"scores": [[1, 2]], "priors": [True, 1]}, "`priors`, number 1"),
         ({"scores": [[1, 2]], "priors": [10**400, 1]}, "`priors`"),
         ({"scores": [[1, 2]], "k": -1}, "`k`"),
@@ -229,6 +230,29 @@ def test_long_ids_take_no_room_in_every_row(app: FastAPI) -> None:
     found = solved(app, {"scores": [[1, 2, 3]] * rows, "ids": ids, "k": 1, "priors": [1, 1, 1], "slack": 0})
     assert found["optimal"]
     assert sorted(found["counts"]) == [16_666, 16_667, 16_667]
+
+
+def test_a_large_body_is_solved_in_a_process_of_its_own(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = np.random.default_rng(0).integers(1, 6, (50_000, 20)).tolist()
+    here = post(app, {"scores": scores})
+    monkeypatch.setattr(assignments, "LARGE_BODY", 1)
+    monkeypatch.setattr(assignments, "_matrix", None)  # in this process nothing could be solved
+    assert post(app, {"scores": scores}).content == here.content
+    assert refused(app, {"scores": [[1, 2]], "attributes": ["one"]}) == "`attributes` has 1 names, and `scores` 2 numbers a row"
+
+
+@pytest.mark.parametrize("row", [b"[],", b"[[[]]],", b"{},", b"[1],"])
+def test_more_rows_than_are_solved_are_counted_before_anything_reads_them(app: FastAPI, row: bytes) -> None:
+    assert "has too many rows" in refused(app, b'{"scores": [' + row * 200_016 + b"[]]}")
+
+
+def test_a_solver_that_is_ended_is_told(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assignments, "LARGE_BODY", 1)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    answer = post(app, SMALL)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "solver_ended")
+    monkeypatch.undo()
+    assert post(app, SMALL).status_code == 200
 
 
 def test_others_are_answered_while_a_matrix_is_solved(app: FastAPI) -> None:

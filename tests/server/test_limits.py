@@ -65,6 +65,27 @@ def test_an_upload_has_a_limit_of_its_own() -> None:
     assert send("PUT", "/v1/files", content=b"x" * 1001).status_code == 413
 
 
+@pytest.mark.parametrize("path", ["/v1/echo", "/v1/swallows"])
+def test_a_body_has_a_number_of_values_up_to_which_it_is_taken(path: str) -> None:
+    settings = Settings(port=0, max_values=20)
+    taken = {"samples": [{"text": '",[{' * 50, "labels": list(range(16))}]}
+    assert send("POST", path, settings=settings, json=taken).status_code == 200
+    too_many: list[list[Any]] = [list(range(17)), [[]] * 17, [[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]
+    for labels in too_many:
+        answer = send("POST", path, settings=settings, json={"samples": [{"text": "", "labels": labels}]})
+        assert (answer.status_code, code(answer)) == (413, "too_many_values")
+
+
+def test_an_uploads_values_are_not_counted() -> None:
+    assert send("POST", "/v1/files", settings=Settings(port=0, max_values=20), content=b"[" * 1000).json() == {"bytes": 1000}
+
+
+def test_a_body_in_another_encoding_than_utf_8_is_refused() -> None:
+    body = '{"samples": []}'.encode("utf-16")
+    answer = send("POST", "/v1/echo", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, code(answer)) == (400, "invalid_json")
+
+
 async def endless(sent: list[int]) -> AsyncIterator[bytes]:
     while True:
         sent.append(10_000)

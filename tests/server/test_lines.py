@@ -99,6 +99,12 @@ def test_numbers_count_blank_lines_and_ends_of_either_kind() -> None:
     assert [line.fault and line.fault.code for line in lines] == [None, "duplicate_custom_id", None]
 
 
+def test_a_line_with_too_many_values_is_not_read() -> None:
+    taken = a_line(body={"model": "m", "samples": [",[{" * 100_000] + [1] * 200_000})
+    assert code(taken) is None
+    assert code(a_line(body={"model": "m", "samples": [1] * 250_001})) == "too_many_values"
+
+
 def test_lines_with_a_result_are_passed_over() -> None:
     data = b"\n".join(json.dumps(a_line(str(number))).encode() for number in range(1, 6))
     assert [line.number for line in read_lines(part_of(data, done=(1, 4)))] == [2, 3, 5]
