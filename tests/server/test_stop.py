@@ -23,7 +23,8 @@ FEW = pytest.param(500, WAYS[1:5:2] + WAYS[5:], id="three ways")
 MANY = pytest.param(12_000, 20 * WAYS, id="20 moments each way", marks=pytest.mark.stress)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 0, signal.SIGHUP: 0}
 
-SECONDS_TO_END = 30
+SECONDS_TO_END = 120
+"""Far less than an engine waits for a server that it has not heard from, and enough to load vLLM on a busy machine."""
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_signal_that_is_ignored_stays_so(server: RunningServer) -> None:
     assert os.getsid(engine) == engine != os.getsid(server.pid)
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1.5, 3.0, 6.0])
+@pytest.mark.parametrize("seconds", [0.0, 3.0])
 def test_no_engine_outlives_a_server_that_is_killed_while_it_loads(server: RunningServer, seconds: float) -> None:
     """Also one that has not heard from its server yet, and has not loaded any of ours."""
     end = time.monotonic() + 120
