@@ -6,9 +6,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import ApiError, response_to
-
-RETRY_SECONDS = 5
+from server.errors import RETRY_SECONDS, ApiError, response_to
 
 
 class StoppedCalls:
