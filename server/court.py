@@ -16,6 +16,7 @@ from pydantic import Field
 from judges.catalog import usual_judge
 from judges.engines.async_vllm import Adapter
 from judges.engines.engine import Engine
+from judges.engines.pattern_guard import CALLER
 from judges.errors import EngineError
 from judges.judge import Judge
 from judges.runner import Question, Runner, prepare
@@ -38,6 +39,9 @@ RUNNERS_KEPT = 256
 ALONE_AFTER, GIVEN_UP_AFTER = 3, 6
 """Deaths of an engine that a sample may be in progress at before it is judged with no other of its kind beside it, and before
 it is given up: an answer that ends the engine each time may not keep the others from theirs."""
+
+PATTERNS_AT_ONCE = 16
+"""Of one call, whose samples may each have a pattern of their own: a caller may have but so many that wait to be compiled."""
 
 LARGE_SAMPLE = 100_000
 """Characters from which a sample is rendered off the event loop: that takes milliseconds."""
@@ -144,11 +148,14 @@ class Court:
             return f"this server hosts no `{model}`; unless another one on its database does, load it, or cancel the batch"
         return host.trouble
 
-    async def judge(self, request: JudgmentsRequest, *, urgent: bool, names: Sequence[str] | None = None) -> dict[str, Any]:
+    async def judge(
+        self, request: JudgmentsRequest, *, caller: str, urgent: bool, names: Sequence[str] | None = None
+    ) -> dict[str, Any]:
         """Put samples to a judge.
 
         Args:
             request: The samples, the judge and the model.
+            caller: Who asks.
             urgent: Whether somebody waits.
             names: An id for each sample that has none; its number by default.
 
@@ -159,6 +166,7 @@ class Court:
             MagistrateError: There is no such judge, or its options will not do.
             ApiError: There is no such model, or it is not ready in time.
         """
+        CALLER.set(_share(caller, urgent=urgent))
         if len(request.samples) > self.settings.max_samples:
             most = self.settings.max_samples
             why = f"a call takes {most:,} samples, this one has {len(request.samples):,}; send a batch"
@@ -170,8 +178,8 @@ class Court:
             for number, sample in enumerate(request.samples)
         ]
         name = adapter.name if adapter else None
-        turn = asyncio.Lock() if urgent else self._lines_turn
-        verdicts = await asyncio.gather(*(self._in_turn(turn, host, name, judge, request, row, urgent) for row in rows))
+        turn, turns = asyncio.Lock() if urgent else self._lines_turn, asyncio.Semaphore(PATTERNS_AT_ONCE)
+        verdicts = await asyncio.gather(*(self._in_turn(turn, host, name, judge, request, row, urgent, turns) for row in rows))
         return {
             "object": "list",
             "judge": judge.name,
@@ -193,7 +201,7 @@ class Court:
             runner = self._runner(host, name, judge, request, urgent=True)
         return runner.basis, name or host.name
 
-    async def complete(self, path: CompletionPath, body: dict[str, Any], *, urgent: bool) -> Reply:
+    async def complete(self, path: CompletionPath, body: dict[str, Any], *, caller: str, urgent: bool) -> Reply:
         """Answer one of OpenAI's requests, by vLLM's serving layer.
 
         Raises:
@@ -201,6 +209,7 @@ class Court:
                 (501).
         """
         check_size(body, self.settings.max_samples)
+        CALLER.set(_share(caller, urgent=urgent))
         model = body.get("model")
         if model is not None and not isinstance(model, str):
             raise ApiError(400, "model must be a string", param="model")
@@ -228,12 +237,20 @@ class Court:
         return await self._judge_one(*asked)
 
     async def _judge_one(
-        self, host: Host, adapter: str | None, judge: Judge, request: JudgmentsRequest, row: Row, urgent: bool
+        self,
+        host: Host,
+        adapter: str | None,
+        judge: Judge,
+        request: JudgmentsRequest,
+        row: Row,
+        urgent: bool,
+        turns: asyncio.Semaphore,
     ) -> Verdict:
         """Judge one sample, again where the engine died beneath it."""
         began = time.perf_counter()
         question = await self._prepared(row, judge)
-        await self._admit(host, _of_a_caller(question, judge, request), urgent)
+        async with turns:
+            await self._admit(host, _of_a_caller(question, judge, request), urgent)
         for deaths in range(GIVEN_UP_AFTER):
             async with self._alone if deaths >= ALONE_AFTER else nullcontext(), host.answering(urgent=urgent):
                 runner = self._runner(host, adapter, judge, request, urgent)
@@ -275,6 +292,11 @@ class Court:
                 self._runners.popitem(last=False)
         self._runners.move_to_end(key)
         return found[0]
+
+
+def _share(caller: str, *, urgent: bool) -> str:
+    """Whose turn it is when a caller's patterns are compiled: those of a batch leave the same caller's calls theirs."""
+    return caller if urgent else f"{caller}, in the background"
 
 
 def _size(value: Any) -> int:

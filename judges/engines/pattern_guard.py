@@ -12,11 +12,13 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
 import pickle
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from judges.errors import EngineError, MagistrateError, RequestError
@@ -35,6 +37,12 @@ LONGEST = 1 << 20
 
 MOST_WAITING = 256
 """Patterns that wait for their turn. More are refused."""
+
+MOST_OF_A_CALLER = 64
+"""Patterns of one caller that wait for their turn."""
+
+CALLER: ContextVar[str] = ContextVar("caller", default="")
+"""Who asks, in the code that asks. Callers take turns."""
 
 MOST_KNOWN = 64 << 20
 """Characters of the constraints whose end is remembered, all together; an end counts for a thousand at least."""
@@ -62,13 +70,15 @@ class Compiler(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
-    """A constraint, by its digest, and what becomes of it."""
+    """A constraint, by its digest, how many wait for it of each caller, and what becomes of it."""
 
+    number: int
     digest: bytes
-    text: str
+    size: int
     outcome: asyncio.Future[Constraint]
+    callers: Counter[str] = field(default_factory=Counter)
 
 
 class PatternGuard:
@@ -82,7 +92,7 @@ class PatternGuard:
     def __init__(self, compiler: Compiler, *, seconds: int = LONG_SECONDS) -> None:
         self._compiler = compiler
         self._seconds = seconds
-        self._known: OrderedDict[bytes, tuple[asyncio.Future[Constraint], int]] = OrderedDict()
+        self._known: OrderedDict[bytes, _Asked] = OrderedDict()
         self._size = 0
         self._waiting: dict[int, _Asked] = {}
         self._numbers = itertools.count()
@@ -108,15 +118,11 @@ class PatternGuard:
         if len(text) > LONGEST:
             raise PatternError(f"the pattern has {len(text):,} characters; it may have {LONGEST:,}")
         digest = hashlib.sha256(text.encode()).digest()
-        if digest not in self._known:
-            if len(self._waiting) >= MOST_WAITING:
-                raise RequestError(f"{MOST_WAITING} new patterns wait to be compiled; call again in a while")
-            asked = _Asked(digest, text, asyncio.get_running_loop().create_future())
-            self._remember(asked)
-            self._waiting[number := next(self._numbers)] = asked
-            self._in_background(self._send(number, asked))
+        asked = self._known.get(digest)
+        if asked is None or not asked.outcome.done():
+            return await self._wait_for(asked or _Asked(next(self._numbers), digest, max(1000, len(text)), _future()), text)
         self._known.move_to_end(digest)
-        return await asyncio.shield(self._known[digest][0])
+        return asked.outcome.result()
 
     async def close(self) -> None:
         """End the process. Nothing is compiled any more."""
@@ -126,13 +132,49 @@ class PatternGuard:
                 _kill(self._process)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def _wait_for(self, asked: _Asked, text: str) -> Constraint:
+        caller = CALLER.get()
+        if not asked.callers[caller]:
+            self._check_room(caller)
+            self._take_turn(asked, caller, text)
+        asked.callers[caller] += 1
+        try:
+            return await asyncio.shield(asked.outcome)
+        finally:
+            asked.callers[caller] -= 1
+            if not asked.callers.total() and not asked.outcome.done():
+                self._drop(asked)
+
+    def _check_room(self, caller: str) -> None:
+        own = sum(1 for asked in self._waiting.values() if asked.callers[caller])
+        if own >= MOST_OF_A_CALLER:
+            raise RequestError(f"{own} new patterns of yours wait to be compiled; call again in a while")
+        if len(self._waiting) >= MOST_WAITING:
+            raise RequestError(f"{len(self._waiting)} new patterns wait to be compiled; call again in a while")
+
+    def _take_turn(self, asked: _Asked, caller: str, text: str) -> None:
+        """Put a constraint among those of a caller, also where it is among another's, who may have many before it."""
+        if asked.number not in self._waiting:
+            self._waiting[asked.number] = asked
+            self._remember(asked)
+        self._in_background(self._send(asked, f"[{asked.number}, {json.dumps(caller)}, {text}]\n"))
+
+    def _drop(self, asked: _Asked) -> None:
+        """Compile no longer what nobody waits for."""
+        if self._waiting.pop(asked.number, None) is not None:
+            self._forget(asked)
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.write(f"[{asked.number}]\n".encode())
+
     def _remember(self, asked: _Asked) -> None:
-        size = max(1000, len(asked.text))
-        self._known[asked.digest] = asked.outcome, size
-        self._size += size
+        self._known[asked.digest] = asked
+        self._size += asked.size
         while self._size > MOST_KNOWN:
-            _, (_, size) = self._known.popitem(last=False)
-            self._size -= size
+            self._size -= self._known.popitem(last=False)[1].size
+
+    def _forget(self, asked: _Asked) -> None:
+        if self._known.get(asked.digest) is asked:
+            self._size -= self._known.pop(asked.digest).size
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what must be done also if whoever asked for it has gone."""
@@ -140,15 +182,16 @@ class PatternGuard:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _send(self, number: int, asked: _Asked) -> None:
+    async def _send(self, asked: _Asked, line: str) -> None:
         try:
             process = await self._started()
         except (OSError, EngineError) as error:
-            self._waiting.pop(number, None)
+            self._waiting.pop(asked.number, None)
             self._lose(asked, f"patterns cannot be compiled now: {error}")
             return
         assert process.stdin is not None
-        process.stdin.write(f"[{number}, {asked.text}]\n".encode())
+        if asked.number in self._waiting:
+            process.stdin.write(line.encode())
 
     async def _started(self) -> asyncio.subprocess.Process:
         async with self._starting:
@@ -156,7 +199,7 @@ class PatternGuard:
                 raise EngineError("the engine is not running")
             if self._process is None:
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "judges.engines.pattern_guard_process", str(self._seconds)),
+                    *(sys.executable, "-m", "judges.engines.pattern_guard_process", str(self._seconds), str(os.getpid())),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.DEVNULL,
@@ -175,7 +218,9 @@ class PatternGuard:
         try:
             while line := await process.stdout.readline():
                 number, outcome, value = json.loads(line)
-                _settle(self._waiting.pop(number).outcome, value if outcome == "compiled" else PatternError(value))
+                asked = self._waiting.pop(number, None)
+                if asked is not None:  # else it was dropped
+                    _settle(asked.outcome, value if outcome == "compiled" else PatternError(value))
         finally:
             self._process = None
             _kill(process)
@@ -186,9 +231,13 @@ class PatternGuard:
 
     def _lose(self, asked: _Asked, why: str) -> None:
         """Tell who waits for it, and forget it, so that it may be asked again."""
-        if asked.digest in self._known:
-            self._size -= self._known.pop(asked.digest)[1]
-        _settle(asked.outcome, RequestError(why))
+        self._forget(asked)
+        if not asked.outcome.done():
+            _settle(asked.outcome, RequestError(why))
+
+
+def _future() -> asyncio.Future[Constraint]:
+    return asyncio.get_running_loop().create_future()
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

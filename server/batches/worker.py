@@ -127,7 +127,7 @@ class Worker:
         if line.fault is not None:
             record = error_line(line, line.fault.code, line.fault.message)
         else:
-            status, body = await self._answer(host, part.endpoint, line)
+            status, body = await self._answer(host, part, line)
             record = output_line(line, status, body)
         if self._abandoned:  # vLLM's handlers answer a cancellation as if the client had gone
             return
@@ -137,13 +137,13 @@ class Worker:
         except StoreError as error:
             log.error("result not recorded", extra={"batch": part.batch_id, "line": line.number, "reason": str(error)})
 
-    async def _answer(self, host: Host, endpoint: str, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
+    async def _answer(self, host: Host, part: LeasedPart, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
         """The status and the body that the call would have been answered with which the line stands for."""
         while True:
             try:
-                if endpoint == "/v1/judgments":
-                    return await self._judge(line)
-                return await self._complete(cast(CompletionPath, endpoint), line)
+                if part.endpoint == "/v1/judgments":
+                    return await self._judge(part, line)
+                return await self._complete(part, line)
             except Exception as error:
                 fault = fault_of(error)
                 if fault is None:
@@ -153,7 +153,7 @@ class Worker:
                     return fault.status, error_body(fault)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _judge(self, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
+    async def _judge(self, part: LeasedPart, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
         try:
             request = JudgmentsRequest.model_validate(line.body)
         except ValidationError as error:
@@ -161,15 +161,15 @@ class Worker:
         if len(request.samples) != 1:
             held = len(request.samples)
             raise ApiError(400, f"a line of a batch holds one sample, this one {held}; give each a line", param="samples")
-        reply = await self._court.judge(request, urgent=False, names=[line.custom_id or str(line.number)])
+        reply = await self._court.judge(request, caller=part.owner, urgent=False, names=[line.custom_id or str(line.number)])
         verdicts: list[Verdict] = reply["data"]
         status = 200 if all(verdict.final for verdict in verdicts) else 500
         return status, {**reply, "data": [verdict.as_fields() for verdict in verdicts]}
 
-    async def _complete(self, endpoint: CompletionPath, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
+    async def _complete(self, part: LeasedPart, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
         if line.body.get("stream"):
             raise ApiError(400, "a line of a batch cannot be streamed", param="stream")
-        reply = await self._court.complete(endpoint, dict(line.body), urgent=False)
+        reply = await self._court.complete(cast(CompletionPath, part.endpoint), dict(line.body), caller=part.owner, urgent=False)
         return reply.status, reply.body or {}
 
     async def _keep_leases(self) -> None:

@@ -12,7 +12,7 @@ from server.court import Court
 from server.errors import ERRORS
 from server.hosting.openai_layer import Path, events_as_text
 from server.routes.waiting import somebody_waits, while_connected
-from server.safety.callers import CallerNow
+from server.safety.callers import Caller, CallerNow
 
 router = APIRouter(tags=["completions"])
 
@@ -30,18 +30,18 @@ TEXT = {"prompt": "Once upon a time", "max_tokens": 16}
 @router.post("/v1/chat/completions", responses=RESPONSES)
 async def complete_chat(request: Request, caller: CallerNow, body: Annotated[dict[str, Any], Body(examples=[CHAT])]) -> Response:
     """OpenAI's chat completions, with streaming, `response_format`, log-probabilities, and adapters by the name of the model."""
-    return await _answer("/v1/chat/completions", body, request)
+    return await _answer("/v1/chat/completions", body, request, caller)
 
 
 @router.post("/v1/completions", responses=RESPONSES)
 async def complete_text(request: Request, caller: CallerNow, body: Annotated[dict[str, Any], Body(examples=[TEXT])]) -> Response:
     """OpenAI's text completions."""
-    return await _answer("/v1/completions", body, request)
+    return await _answer("/v1/completions", body, request, caller)
 
 
-async def _answer(path: Path, body: dict[str, Any], request: Request) -> Response:
+async def _answer(path: Path, body: dict[str, Any], request: Request, caller: Caller) -> Response:
     court: Court = request.app.state.court
-    reply = await while_connected(request, court.complete(path, body, urgent=somebody_waits(request)))
+    reply = await while_connected(request, court.complete(path, body, caller=caller.name, urgent=somebody_waits(request)))
     if reply.events is not None:
         return StreamingResponse(events_as_text(reply.events), media_type="text/event-stream")
     return Response(to_json(reply.body), reply.status, media_type="application/json")

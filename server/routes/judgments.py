@@ -38,7 +38,7 @@ async def judge_now(body: JudgmentsRequest, request: Request, caller: CallerNow)
     """
     court: Court = request.app.state.court
     log_samples("samples", samples=body.samples)
-    reply = await while_connected(request, court.judge(body, urgent=somebody_waits(request)))
+    reply = await while_connected(request, court.judge(body, caller=caller.name, urgent=somebody_waits(request)))
     content = {**reply, "data": [verdict.as_fields() for verdict in reply["data"]]}
     return Response(to_json(content), media_type="application/json")
 

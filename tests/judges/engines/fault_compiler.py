@@ -11,10 +11,18 @@ from judges.engines.pattern_guard import Constraint
 
 
 class FaultCompiler:
-    """Takes ``{"regex": WHAT}`` for an order."""
+    """Takes ``{"regex": WHAT}`` for an order.
+
+    Args:
+        seconds: How long it takes to load.
+    """
+
+    def __init__(self, seconds: float = 0) -> None:
+        self._seconds = seconds
 
     def load(self) -> Callable[[Constraint], Constraint]:
         """Load nothing."""
+        time.sleep(self._seconds)
         return _do
 
 
@@ -28,7 +36,7 @@ def _do(constraint: Constraint) -> Constraint:
     if order == "take it by and by":
         taken = []
         while True:
-            taken.append(bytearray(1 << 24))
+            taken.append(bytes(1 << 26))  # untouched, so that it takes no time
     if order == "abort":
         os.kill(os.getpid(), signal.SIGABRT)
     if order.startswith("wait"):

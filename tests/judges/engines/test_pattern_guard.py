@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from judges.engines import pattern_guard, weights
-from judges.engines.pattern_guard import PatternError, PatternGuard
+from judges.engines.pattern_guard import CALLER, PatternError, PatternGuard
 from judges.engines.pattern_guard_process import TOO_LARGE
 from judges.engines.pattern_guard_process import TOO_SLOW as SLOW
 from judges.engines.transformers import OUTLINES_BACKENDS, OutlinesCompiler
@@ -22,6 +26,27 @@ HOSTILE = ["(a+)+(b{1,1000}){1,1000}", "(a|b)*a(a|b){24}", r"\[" + ",".join(['"[
 
 SECONDS = 2
 TOO_SLOW = SLOW.format(SECONDS)
+
+
+KILLED = """
+import asyncio, subprocess, sys
+from judges.engines.pattern_guard import PatternGuard
+from tests.judges.engines.fault_compiler import FaultCompiler
+
+def children(process):
+    return subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True).stdout.split()
+
+async def main():
+    guard = PatternGuard(FaultCompiler({loads}))
+    asking = asyncio.create_task(guard.admit({{"regex": "{order}"}}))
+    while guard._process is None or "{order}" and not children(guard._process.pid):
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(1)
+    print(guard._process.pid, *children(guard._process.pid), flush=True)
+    await asking
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -80,6 +105,65 @@ def test_slow_patterns_keep_quick_ones_waiting_only_in_the_short_lane(loop: asyn
         return ended
 
     assert loop.run(order_of_ends()) == ["quick", "compute 1", "compute 2"]
+
+
+async def ends(guard: PatternGuard, orders: Sequence[tuple[str, str]]) -> list[str]:
+    """What callers ask for, in the order in which it ends."""
+    ended: list[str] = []
+
+    async def one(caller: str, order: str) -> None:
+        CALLER.set(caller)
+        await outcome(guard, order)
+        ended.append(order)
+
+    await asyncio.gather(*(asyncio.create_task(one(caller, order)) for caller, order in orders))
+    return ended
+
+
+def test_callers_take_turns(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    """Whoever asks for many patterns has others' between them, quick ones and those for the long lane."""
+    many = [("greedy", f"wait 0.{n}") for n in range(1, 8)]
+    assert loop.run(ends(guard, [*many, ("honest", "quick")])).index("quick") < 2
+    slow = [("greedy", f"compute {n}") for n in range(1, 4)]
+    assert loop.run(ends(guard, [*slow, ("honest", "compute 9")])).index("compute 9") < 2
+
+
+def test_a_pattern_of_two_callers_has_its_turn_among_those_of_either(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    many = [("greedy", f"wait 0.{n}") for n in range(1, 8)]
+    assert loop.run(ends(guard, [*many, ("greedy", "both"), ("honest", "both")])).index("both") < 2
+
+
+def test_what_nobody_waits_for_is_dropped(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def leave() -> int:
+        CALLER.set("greedy")
+        asked = [asyncio.create_task(outcome(guard, f"wait {n}00")) for n in range(1, 8)]
+        await outcome(guard, "refuse")  # the first is compiled meanwhile
+        for one in asked:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        return len(guard._waiting) + guard._size
+
+    known = len('{"regex": "refuse"}')
+    assert loop.run(leave()) == max(1000, known)
+    assert loop.run(asyncio.wait_for(outcome(guard, "quick"), 60)) == "compiled", "the child has ended too"
+
+
+def test_one_caller_cannot_take_every_place(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_guard, "MOST_OF_A_CALLER", 2)
+
+    async def ask(caller: str, order: str) -> str:
+        CALLER.set(caller)
+        try:
+            return await outcome(guard, order)
+        except RequestError as error:
+            return str(error)
+
+    async def all_of_them() -> list[str]:
+        asked = [("greedy", "a"), ("greedy", "b"), ("greedy", "c"), ("greedy", "a"), ("honest", "d")]
+        return await asyncio.gather(*(asyncio.create_task(ask(*one)) for one in asked))
+
+    refused = "2 new patterns of yours wait to be compiled; call again in a while"
+    assert loop.run(all_of_them()) == ["compiled", "compiled", refused, "compiled", "compiled"]
 
 
 def test_a_pattern_is_compiled_once_also_where_many_ask_at_once(loop: asyncio.Runner, guard: PatternGuard) -> None:
@@ -156,6 +240,23 @@ def test_it_ends_with_the_process_that_started_it(loop: asyncio.Runner, guard: P
     assert process.stdin is not None
     process.stdin.close()
     assert loop.run(process.wait()) == 0
+
+
+def test_no_guard_outlives_a_server_that_is_killed_while_it_loads() -> None:
+    """Nor does the child of one."""
+    for order in ("", "wait 100"):
+        server = subprocess.Popen(
+            [sys.executable, "-c", KILLED.format(order=order, loads=100 * (not order))], stdout=subprocess.PIPE
+        )
+        assert server.stdout is not None
+        left = [int(process) for process in server.stdout.readline().split()]
+        server.kill()
+        server.wait()
+        assert left
+        end = time.monotonic() + 10
+        while any(Path(f"/proc/{process}").exists() for process in left):
+            assert time.monotonic() < end, "it goes on without its server"
+            time.sleep(0.02)
 
 
 def test_a_guard_that_was_closed_compiles_nothing_more(loop: asyncio.Runner, guard: PatternGuard) -> None:
