@@ -17,8 +17,12 @@ from judges.engines.pattern_guard import Constraint
 LARGEST_INDEX = 64 << 20
 """Bytes of a compiled index as it lies on the disk: twice those of GroUSE's answer over 131,000 tokens."""
 
-STEPS = 32
+STEPS = 128
 """Tokens of an answer that is written to see how long a step takes under the constraint."""
+
+TOO_COSTLY = (
+    "the constraint takes too long to follow from one token to the next; make it simpler, a grammar without ambiguities for one"
+)
 
 SLOW_STEP = 0.25
 """Seconds of computing that one step may take: everybody's answers wait for it."""
@@ -39,10 +43,12 @@ class VLLMCompiler:
         from vllm.v1.structured_output import StructuredOutputManager
 
         from judges.engines.pattern_cache import PatternCache
+        from judges.engines.vllm_budget import bound_constraints
         from judges.engines.vllm_patterns import keep_patterns, make_searchable
 
         make_searchable()
         keep_patterns()
+        bound_constraints()
         manager = StructuredOutputManager(self.config)
         manager._use_async_grammar_compilation = False
         _compile(manager, {"regex": '\\{"a": (0|1)\\}'})  # makes the backend
@@ -89,4 +95,6 @@ def _check_steps(backend: Any, grammar: Any) -> None:
             raise ValueError(f"the pattern takes {took:.1f} s for a token; make it simpler")
         legal = np.flatnonzero(np.unpackbits(mask.numpy().view(np.uint8), bitorder="little"))
         if not len(legal) or not grammar.accept_tokens("", [int(legal[chance.randrange(len(legal))])]):
-            return
+            break
+    if getattr(grammar, "spent", False):
+        raise ValueError(TOO_COSTLY)

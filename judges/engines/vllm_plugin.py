@@ -18,6 +18,7 @@ def register() -> None:
     if not join_host():
         return
     from judges.engines.quantized import hush
+    from judges.engines.vllm_budget import bound_constraints
     from judges.engines.vllm_patterns import keep_patterns, make_searchable
     from judges.engines.vllm_seeds import rewind_on_cpu
 
@@ -25,6 +26,7 @@ def register() -> None:
     make_searchable()
     rewind_on_cpu()
     keep_patterns()
+    bound_constraints()
     if last_words := os.environ.get(LAST_WORDS_VARIABLE):
         logging.getLogger("vllm").addHandler(_LastWords(Path(last_words)))
 

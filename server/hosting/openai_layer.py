@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
+from judges.engines.vllm_compiler import TOO_COSTLY
 from judges.engines.vllm_settings import ABORTED
 from judges.errors import EngineError, RequestError
 
@@ -20,6 +21,9 @@ Path = Literal["/v1/chat/completions", "/v1/completions"]
 
 SERVING_LAYER = "vLLM 0.29"
 """The first that has its serving layer where it is looked for here."""
+
+FAILED = "error"
+"""vLLM's reason for the end of an answer whose constraint could not be followed."""
 
 FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 """Fields by which a client asks for a format of its own."""
@@ -157,9 +161,17 @@ class _Guarded:
         return getattr(self._engine.client, name)
 
     async def generate(self, prompt: Any, sampling_params: Any, *args: Any, **named: Any) -> AsyncIterator[Any]:
-        """Answer, once the constraint is admitted."""
+        """Answer, once the constraint is admitted.
+
+        Raises:
+            ValueError: The constraint is refused, or an answer cannot follow it to its end.
+        """
         await self._engine.admit_params(sampling_params)
         async for output in self._engine.client.generate(prompt, sampling_params, *args, **named):
+            if sampling_params.structured_outputs is not None and any(
+                choice.finish_reason == FAILED for choice in output.outputs
+            ):
+                raise ValueError(TOO_COSTLY)
             yield output
 
 

@@ -45,7 +45,11 @@ def server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 @pytest.fixture(scope="module")
 def refuses(request: pytest.FixtureRequest, server: RunningServer) -> bool:
     """Whether the constraint backend compiles a pattern's repeats one by one, as Outlines does."""
-    return "outlines" in Path(server.log).parent.joinpath("models.toml").read_text()
+    return "outlines" in models_of(server)
+
+
+def models_of(server: RunningServer) -> str:
+    return Path(server.log).parent.joinpath("models.toml").read_text()
 
 
 def chat(server: RunningServer, **fields: Any) -> httpx.Response:
@@ -96,6 +100,23 @@ def test_others_are_judged_while_a_pattern_is_compiled(server: RunningServer, re
         assert meanwhile > 10
     assert all(answer.status_code in (200, 400) for answer in answers)
     assert judged(server, judge="llm-eval", options={"scale": "0-100"}).status_code == 200, "new patterns are compiled"
+
+
+def test_a_grammar_that_slows_down_ends_alone(server: RunningServer, refuses: bool) -> None:
+    """Its first tokens are quick, and each takes longer than the one before."""
+    if refuses:
+        pytest.skip("Outlines takes no grammars")
+    rules = {"root ::= ": "root ::= s\ns ::= {}", "start: ": "start: s\ns: {}"}
+    syntax = "start: " if "guidance" in models_of(server) else "root ::= "
+    for number, ambiguous in enumerate(['s s s | s s | "a" | ""', 's s s s s s | s s s | s s | "a" | ""']):
+        grammar = rules[syntax].format(ambiguous)
+        fields = {"structured_outputs": {"grammar": grammar}, "max_tokens": 1500, "min_tokens": 1500, "seed": number}
+        with ThreadPoolExecutor(5) as pool:
+            hostile = [pool.submit(chat, server, **fields) for _ in range(5)]
+            while not all(one.done() for one in hostile):
+                assert judged(server).json()["data"][0]["status"] == "scored"
+        assert {one.result().status_code for one in hostile} == {400}
+        assert "takes too long to follow" in message_of(hostile[0].result())
 
 
 def test_a_refusal_is_remembered(server: RunningServer, refuses: bool) -> None:
