@@ -16,6 +16,8 @@ from vllm.v1.structured_output.backend_guidance import GuidanceBackend, Guidance
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
+from judges.engines.vllm_compiler import TOO_COSTLY
+
 MOST_SECONDS = 0.1
 """Of computing that a constraint may use at once."""
 
@@ -35,21 +37,19 @@ class BoundedGrammar(StructuredOutputGrammar):  # type: ignore[misc]
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Go on by tokens. ``False`` ends the answer as an error."""
-        if self._left <= 0:
+        if self.fault:
             return False
         began = time.thread_time()
         accepted: bool = self._grammar.accept_tokens(request_id, tokens)
         self._left += SECONDS_A_TOKEN * len(tokens) + began - time.thread_time()
         self._left = min(self._left, MOST_SECONDS)
-        self._notice_failure()
-        return accepted and self._left > 0
+        return accepted and not self.fault
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write down which tokens may follow."""
         began = time.thread_time()
         self._grammar.fill_bitmask(bitmask, batch_index)
         self._left += began - time.thread_time()
-        self._notice_failure()
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Those of the tokens that may follow."""
@@ -68,14 +68,17 @@ class BoundedGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         self._grammar.reset()
 
     @property
-    def spent(self) -> bool:
-        """Whether it has used up its time, or its backend has given up."""
-        return self._left <= 0
+    def fault(self) -> str | None:
+        """Why it is followed no further."""
+        given_up = self._error()
+        if given_up is not None:
+            return f"the constraint cannot be followed: {given_up.partition('<')[0].strip()}"
+        return TOO_COSTLY if self._left <= 0 else None
 
-    def _notice_failure(self) -> None:
-        """End the answer where guidance has given up: it then allows the end of text alone, as if the answer were whole."""
-        if isinstance(self._grammar, GuidanceGrammar) and self._grammar.ll_matcher.is_error():
-            self._left = 0
+    def _error(self) -> str | None:
+        """Why guidance has given up. It then allows the end of text alone, as if the answer were whole."""
+        matcher = self._grammar.ll_matcher if isinstance(self._grammar, GuidanceGrammar) else None
+        return str(matcher.get_error()) if matcher is not None and matcher.is_error() else None
 
 
 def bound_constraints() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -21,8 +22,10 @@ STEPS = 128
 """Tokens of an answer that is written to see how long a step takes under the constraint."""
 
 TOO_COSTLY = (
-    "the constraint takes too long to follow from one token to the next; make it simpler, a grammar without ambiguities for one"
+    "the constraint takes too long to follow from one token to the next; make it simpler, without ambiguities in a grammar"
 )
+
+NOT_WRITTEN = "no whole answer was written: the constraint takes too long to follow, or comes to a dead end; make it simpler"
 
 SLOW_STEP = 0.25
 """Seconds of computing that one step may take: everybody's answers wait for it."""
@@ -64,6 +67,8 @@ def _compile(manager: Any, constraint: Constraint) -> Constraint:
     from vllm.v1.structured_output.request import StructuredOutputRequest
 
     config = manager.vllm_config
+    if isinstance(constraint.get("json"), dict):  # as text, since vLLM sends no number beyond 64 bits to its engine
+        constraint = {**constraint, "json": json.dumps(constraint["json"])}
     params = SamplingParams(structured_outputs=StructuredOutputsParams(**constraint))
     params._validate_structured_outputs(config.model_config, config.structured_outputs_config, manager.tokenizer)
     wanted = StructuredOutputRequest(params.structured_outputs)
@@ -85,7 +90,7 @@ def _check_steps(backend: Any, grammar: Any) -> None:
     """Write the begin of an answer, of legal tokens at random, and refuse a constraint under which a step takes long."""
     chance = random.Random(0)
     mask = backend.allocate_token_bitmask(1)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         if grammar.is_terminated():
             return
         began = time.process_time()
@@ -94,7 +99,9 @@ def _check_steps(backend: Any, grammar: Any) -> None:
         if took > SLOW_STEP:
             raise ValueError(f"the pattern takes {took:.1f} s for a token; make it simpler")
         legal = np.flatnonzero(np.unpackbits(mask.numpy().view(np.uint8), bitorder="little"))
+        if not len(legal) and not step:
+            raise ValueError("no text at all follows the constraint")
         if not len(legal) or not grammar.accept_tokens("", [int(legal[chance.randrange(len(legal))])]):
             break
-    if getattr(grammar, "spent", False):
-        raise ValueError(TOO_COSTLY)
+    if fault := getattr(grammar, "fault", None):
+        raise ValueError(fault)

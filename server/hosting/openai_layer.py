@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
-from judges.engines.vllm_compiler import TOO_COSTLY
+from judges.engines.vllm_compiler import NOT_WRITTEN
 from judges.engines.vllm_settings import ABORTED
 from judges.errors import EngineError, RequestError
 
@@ -171,7 +171,7 @@ class _Guarded:
             if sampling_params.structured_outputs is not None and any(
                 choice.finish_reason == FAILED for choice in output.outputs
             ):
-                raise ValueError(TOO_COSTLY)
+                raise ValueError(NOT_WRITTEN)
             yield output
 
 

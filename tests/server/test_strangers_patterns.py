@@ -119,6 +119,30 @@ def test_a_grammar_that_slows_down_ends_alone(server: RunningServer, refuses: bo
         assert "takes too long to follow" in message_of(hostile[0].result())
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 10**30},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 10**25},
+        {"type": "string", "maxLength": 10**25},
+        {"type": "integer", "multipleOf": 10**30},
+        {"enum": [10**30, 1.5e300]},
+        {"const": 10**400},
+    ],
+    ids=lambda schema: next(key for key in schema if key not in ("type", "items")),
+)
+def test_numbers_of_any_size_are_no_fault_of_the_server(server: RunningServer, schema: dict[str, Any]) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    assert chat(server, response_format=form).status_code in (200, 400)
+
+
+def test_a_constraint_that_nothing_follows_is_refused(server: RunningServer) -> None:
+    for regex in (r"[^\s\S]", "a{1000000000000000000000000}"):
+        assert chat(server, structured_outputs={"regex": regex}).status_code == 400
+    for grammar in ('root ::= "a"{1000000}', "root ::= root"):
+        assert chat(server, structured_outputs={"grammar": grammar}).status_code in (200, 400)
+
+
 def test_a_refusal_is_remembered(server: RunningServer, refuses: bool) -> None:
     if not refuses:
         pytest.skip("this backend compiles it")

@@ -53,7 +53,7 @@ def written(backend: Any, text: str) -> int:
         more = legal[legal != backend.tokenizer.eos_token_id]
         token = int(chance.choice(more)) if len(more) else backend.tokenizer.eos_token_id
         if not grammar.accept_tokens("", [token]):
-            assert grammar.spent
+            assert grammar.fault
             return step
     return STEPS
 
