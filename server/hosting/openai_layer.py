@@ -16,6 +16,7 @@ from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
 from judges.engines.vllm_compiler import NOT_WRITTEN
 from judges.engines.vllm_settings import ABORTED
 from judges.errors import EngineError, RequestError
+from server.hosting.schemas import check_strict
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
@@ -48,15 +49,17 @@ class OpenAILayer:
         state: What vLLM keeps its handlers in.
         answer_schema: JSON schema that a chat answer follows where the client asks for no format, or for JSON of any shape.
         folder: Where the model lies, which clients are not told.
+        backend: What keeps answers to their constraints.
     """
 
-    def __init__(self, state: Any, answer_schema: Mapping[str, Any] | None, folder: str) -> None:
+    def __init__(self, state: Any, answer_schema: Mapping[str, Any] | None, folder: str, backend: str) -> None:
         from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
         from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
         self._state = state
         self._schema = answer_schema
         self._folder = folder
+        self._backend = backend
         self._kinds = {
             "/v1/chat/completions": (ChatCompletionRequest, state.openai_serving_chat.create_chat_completion),
             "/v1/completions": (CompletionRequest, state.openai_serving_completion.create_completion),
@@ -83,7 +86,7 @@ class OpenAILayer:
             await init_app_state(_Guarded(engine), state, parsed, await engine.client.get_supported_tasks())
         except ImportError as error:
             raise EngineError(f"{SERVING_LAYER} or newer is needed: {error}") from error
-        return cls(state, answer_schema, str(engine.hosted.folder))
+        return cls(state, answer_schema, str(engine.hosted.folder), engine.hosted.constraint)
 
     async def answer(self, path: Path, body: Mapping[str, Any], *, model: str, urgent: bool) -> Reply:
         """Answer a request.
@@ -108,6 +111,7 @@ class OpenAILayer:
         if path == "/v1/chat/completions" and self._schema is not None and _leaves_open(fields):
             fields["response_format"] = _format(self._schema)
         try:
+            check_strict(body, self._backend)
             reply = await handle(await asyncio.to_thread(kind.model_validate, fields))
         except EngineDeadError as error:
             raise EngineError("the engine's process has ended") from error
