@@ -97,6 +97,7 @@ class AsyncVLLMEngine(Engine):
             self.client = await asyncio.to_thread(self._load)
             self.context = int(self.client.vllm_config.model_config.max_model_len)
             self.guard = PatternGuard(VLLMCompiler(self.client.vllm_config))
+            self.guard.begin()
             # vLLM checks a constraint on the event loop, where a long one keeps everybody waiting. The guard has done that.
             self.client.input_processor.structured_outputs_config = None
 

@@ -82,7 +82,7 @@ class _Asked:
 
 
 class PatternGuard:
-    """A process that compiles strangers' patterns for one engine. It starts with the first of them.
+    """A process that compiles strangers' patterns for one engine. It starts with the first of them, or before.
 
     Args:
         compiler: How the engine compiles.
@@ -123,6 +123,10 @@ class PatternGuard:
             return await self._wait_for(asked or _Asked(next(self._numbers), digest, max(1000, len(text)), _future()), text)
         self._known.move_to_end(digest)
         return asked.outcome.result()
+
+    def begin(self) -> None:
+        """Start the process now, so that whoever asks first need not wait for it."""
+        self._in_background(self._begin())
 
     async def close(self) -> None:
         """End the process. Nothing is compiled any more."""
@@ -192,6 +196,10 @@ class PatternGuard:
         assert process.stdin is not None
         if asked.number in self._waiting:
             process.stdin.write(line.encode())
+
+    async def _begin(self) -> None:
+        with contextlib.suppress(OSError, EngineError):  # whoever asks for something is told
+            await self._started()
 
     async def _started(self) -> asyncio.subprocess.Process:
         async with self._starting:

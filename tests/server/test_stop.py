@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.server.live import within
 from tests.server.running import RunningServer, batch_file, dialogues, send_batch
 from tests.server.test_crash import Uninterrupted, check, expected, uninterrupted, wait_until_done
 
@@ -125,3 +127,49 @@ def test_who_waits_too_long_at_a_stop_is_told_to_call_again(server: RunningServe
     assert int(answer.headers["retry-after"]) > 0
     ours = [line for line in server.log.read_text().splitlines() if not line.startswith("(EngineCore")]
     assert not any("Traceback" in line for line in ours)
+
+
+LONG = {
+    "model": "magistrate-tiny",
+    "messages": [{"role": "user", "content": "Go on."}],
+    "max_tokens": 8000,
+    "min_tokens": 8000,
+    "structured_outputs": {"regex": "[a-z ]*"},
+}
+"""A chat call whose answer takes longer than a stop waits, where 40 of them are answered at once."""
+
+
+def send_long_batch(server: RunningServer, path: Path) -> str:
+    with path.open("w") as file:
+        for number in range(40):
+            line = {"custom_id": str(number), "method": "POST", "url": "/v1/chat/completions", "body": LONG}
+            file.write(json.dumps(line) + "\n")
+    uploaded = server.client.files.create(file=path, purpose="batch")
+    made = server.client.batches.create(input_file_id=uploaded.id, endpoint="/v1/chat/completions", completion_window="24h")
+    return made.id
+
+
+def computed(process: int | None) -> float:
+    """Seconds that a process has computed."""
+    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.stress
+def test_lines_that_outlast_a_stop_are_left_to_the_next_start(server: RunningServer, tmp_path: Path) -> None:
+    server.wait_until_ready()
+    short = {**LONG, "max_tokens": 1, "min_tokens": 1}
+    assert httpx.post(f"{server.url}/v1/chat/completions", json=short, timeout=120).status_code == 200, "the pattern is compiled"
+    batch_id = send_long_batch(server, tmp_path / "long.jsonl")
+    time.sleep(5)
+    assert server.stop() == 0
+    log = server.log.read_text()
+    assert "what was in progress took longer than 30 s" in log
+    assert "line failed" not in log
+    assert "Traceback" not in log
+    server.start().wait_until_ready()
+    before = computed(server.engine_pid)
+    assert within(120, lambda: computed(server.engine_pid) > before + 3), "they are answered again"
+    assert recorded(server, batch_id) == 0
+    assert server.client.batches.retrieve(batch_id).status == "in_progress"
+    server.kill()

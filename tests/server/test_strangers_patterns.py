@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.server.live import within
 from tests.server.running import MODELS, RunningServer, dialogues, wait_for_batch
 
 TEXT = {"type": "string", "minLength": 400, "maxLength": 400}
@@ -64,6 +65,10 @@ def judged(server: RunningServer, **fields: Any) -> httpx.Response:
 
 def message_of(answer: httpx.Response) -> str:
     return str(answer.json()["error"]["message"])
+
+
+def test_the_guard_is_there_before_it_is_asked(server: RunningServer) -> None:
+    assert within(60, lambda: bool(server.children("pattern_guard")))
 
 
 def test_patterns_of_callers_constrain_answers(server: RunningServer) -> None:

@@ -198,6 +198,28 @@ def test_a_guard_that_has_ended_is_started_again(loop: asyncio.Runner, guard: Pa
     assert loop.run(outcome(guard, "a")) == "compiled"
 
 
+def test_it_starts_before_anybody_asks_and_once(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def started() -> tuple[object, object]:
+        guard.begin()
+        before = await guard._started()
+        await admit(guard, "a")
+        return before, guard._process
+
+    before, after = loop.run(started())
+    assert before is after
+
+
+def test_a_guard_that_is_closed_starts_no_more(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def close_and_begin() -> None:
+        guard.begin()
+        await guard.close()
+        guard.begin()
+        await asyncio.gather(*guard._tasks)
+
+    loop.run(close_and_begin())
+    assert guard._process is None
+
+
 def test_too_many_that_wait_are_refused(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_guard, "MOST_WAITING", 2)
 
