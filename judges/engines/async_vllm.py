@@ -146,8 +146,11 @@ class AsyncVLLMEngine(Engine):
     async def admit(self, pattern: str) -> None:
         await self._admitted({"regex": pattern})
 
-    async def admit_params(self, params: Any) -> None:
+    async def admit_params(self, params: Any) -> Constraint | None:
         """Admit the constraint of vLLM's ``SamplingParams``, as ``admit``, and put it there in the form that the engine takes.
+
+        Returns:
+            The constraint as it was asked for, if there is one.
 
         Raises:
             ValueError: The constraint is not in order, or takes too much time or memory to compile.
@@ -155,13 +158,15 @@ class AsyncVLLMEngine(Engine):
         from vllm.sampling_params import StructuredOutputsParams
 
         if params.structured_outputs is None or params.structured_outputs.all_constraints_none():
-            return
+            return None
+        asked = constraint_of(params.structured_outputs)
         try:
-            constraint = await self._admitted(constraint_of(params.structured_outputs))
+            constraint = await self._admitted(asked)
         except PatternError as error:
             raise ValueError(str(error)) from error
         params.structured_outputs = StructuredOutputsParams(**constraint)
         params.structured_outputs._backend = self.hosted.constraint
+        return asked
 
     async def _admitted(self, constraint: Constraint) -> Constraint:
         if self.guard is None:

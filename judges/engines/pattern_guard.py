@@ -41,6 +41,9 @@ MOST_WAITING = 256
 MOST_OF_A_CALLER = 64
 """Patterns of one caller that wait for their turn."""
 
+MOST_REFUSED = 10_000
+"""Constraints of callers that took too long in an answer, as they are remembered."""
+
 CALLER: ContextVar[str] = ContextVar("caller", default="")
 """Who asks, in the code that asks. Callers take turns."""
 
@@ -94,6 +97,7 @@ class PatternGuard:
         self._seconds = seconds
         self._known: OrderedDict[bytes, _Asked] = OrderedDict()
         self._size = 0
+        self._refused: OrderedDict[tuple[str, bytes], str] = OrderedDict()
         self._waiting: dict[int, _Asked] = {}
         self._numbers = itertools.count()
         self._starting = asyncio.Lock()
@@ -117,12 +121,20 @@ class PatternGuard:
         text = json.dumps(constraint)  # in its own order, which is that of the answer
         if len(text) > LONGEST:
             raise PatternError(f"the pattern has {len(text):,} characters; it may have {LONGEST:,}")
-        digest = hashlib.sha256(text.encode()).digest()
+        digest = _digest(text)
+        if why := self._refused.get((CALLER.get(), digest)):
+            raise PatternError(why)
         asked = self._known.get(digest)
         if asked is None or not asked.outcome.done():
             return await self._wait_for(asked or _Asked(next(self._numbers), digest, max(1000, len(text)), _future()), text)
         self._known.move_to_end(digest)
         return asked.outcome.result()
+
+    def refuse(self, constraint: Mapping[str, Any], why: str) -> None:
+        """Admit a constraint from this caller no more: it compiled, and then took too long in an answer."""
+        self._refused[CALLER.get(), _digest(json.dumps(constraint))] = why
+        if len(self._refused) > MOST_REFUSED:
+            self._refused.popitem(last=False)
 
     def begin(self) -> None:
         """Start the process now, so that whoever asks first need not wait for it."""
@@ -242,6 +254,10 @@ class PatternGuard:
         self._forget(asked)
         if not asked.outcome.done():
             _settle(asked.outcome, RequestError(why))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _future() -> asyncio.Future[Constraint]:

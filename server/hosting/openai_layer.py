@@ -170,11 +170,11 @@ class _Guarded:
         Raises:
             ValueError: The constraint is refused, or an answer cannot follow it to its end.
         """
-        await self._engine.admit_params(sampling_params)
+        asked = await self._engine.admit_params(sampling_params)
         async for output in self._engine.client.generate(prompt, sampling_params, *args, **named):
-            if sampling_params.structured_outputs is not None and any(
-                choice.finish_reason == FAILED for choice in output.outputs
-            ):
+            if asked is not None and any(choice.finish_reason == FAILED for choice in output.outputs):
+                if self._engine.guard is not None:
+                    self._engine.guard.refuse(asked, NOT_WRITTEN)
                 raise ValueError(NOT_WRITTEN)
             yield output
 

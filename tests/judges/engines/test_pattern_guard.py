@@ -220,6 +220,20 @@ def test_a_guard_that_is_closed_starts_no_more(loop: asyncio.Runner, guard: Patt
     assert guard._process is None
 
 
+def test_what_took_too_long_in_an_answer_is_refused_to_who_asked(loop: asyncio.Runner, guard: PatternGuard) -> None:
+    async def ask(caller: str) -> str:
+        CALLER.set(caller)
+        return await outcome(guard, "a")
+
+    async def refuse() -> None:
+        CALLER.set("greedy")
+        guard.refuse({"regex": "a"}, "it takes too long")
+
+    assert loop.run(ask("greedy")) == "compiled"
+    loop.run(refuse())
+    assert [loop.run(ask(caller)) for caller in ("greedy", "honest")] == ["it takes too long", "compiled"]
+
+
 def test_too_many_that_wait_are_refused(loop: asyncio.Runner, guard: PatternGuard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_guard, "MOST_WAITING", 2)
 
