@@ -87,7 +87,7 @@ def serve(folder: Path, *, instant: bool) -> None:
     if instant:
         verdict = {"id": "0", "judge": "llm-eval", "status": "scored", "justification": "x" * 300, "scores": {"content": 1}}
 
-        async def at_once(self: Worker, line: Any) -> tuple[int, dict[str, Any]]:
+        async def at_once(self: Worker, part: Any, line: Any) -> tuple[int, dict[str, Any]]:
             return 200, {"object": "list", "data": [verdict]}
 
         Worker._judge = at_once  # type: ignore[method-assign]
