@@ -6,13 +6,14 @@ This runs in the sandbox, on both sides.
 from __future__ import annotations
 
 import builtins
+import operator
 import os
 
-from evals.sandbox.values import UnreadableError, decoded, encoded
+from evals.sandbox.values import UnreadableError, decoded, encoded, held, refill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, NoReturn
 
 LENGTH_BYTES = 8
@@ -22,7 +23,8 @@ MOST_BYTES = 1 << 26
 MINE, YOURS = b"m", b"y"
 """Letters of an object of the one that writes, and of the one that reads."""
 
-ASK, TOLD, RAISED = "ask", "told", "raised"
+ASK, TOLD, RAISED = b"?", b"=", b"!"
+"""First letters of messages: what is asked, its value, and the error that it has raised."""
 
 
 QUIET = ("get", "next")
@@ -105,17 +107,16 @@ class Peer:
             UnreadableError: What it has written is no answer.
             Exception: What it raised, if that is an exception of Python's own, or else a ``RuntimeError``.
         """
-        self.send(ASK, operation, arguments)
+        given = self.send(ASK, (operation, arguments), [])
         while True:
-            kind, first, second = self.receive()
+            kind, first, second, shared = self.receive(given)
             if kind == ASK:
-                self.answer(first, second)
-            elif kind == TOLD:
-                if second is not None:
-                    renewed(arguments, second)
+                self.answer(first, second, shared)
+                continue
+            changed(given, second)
+            if kind == TOLD:
                 return first
-            else:
-                raise exception(str(first), second if type(second) is tuple else ())
+            raise exception(*first)
 
     def serve(self) -> NoReturn:
         """Answer for ever.
@@ -124,42 +125,64 @@ class Peer:
             GoneError: The other side has ended.
         """
         while True:
-            _, operation, arguments = self.receive()
-            self.answer(operation, arguments)
+            _, operation, arguments, shared = self.receive([])
+            self.answer(operation, arguments, shared)
 
-    def answer(self, operation: str, arguments: tuple[Any, ...]) -> None:
-        """Do what was asked, and say what came of it: the value and, where they were changed, the arguments."""
+    def answer(self, operation: str, arguments: tuple[Any, ...], shared: list[Any]) -> None:
+        """Do what was asked, and say what came of it: the value or the error, and what it has changed of the arguments."""
+        before = [held(one) for one in shared]
         try:
-            before = encoded(arguments, self.written)
             value = self.operations[operation](*arguments)
-            self.send(TOLD, value, None if encoded(arguments, self.written) == before else arguments)
+            self.send(TOLD, (value, changes(shared, before)), shared)
         except Exception as error:
             # What fills the memory may hang on these frames.
             if isinstance(error, MemoryError):
                 error.__traceback__ = None
             if operation not in QUIET:
                 self.note(error)
-            self.send(RAISED, type(error).__name__, tuple(map(_said, error.args)))
+            self.tell(error, shared, before)
 
-    def send(self, *message: Any) -> None:
-        """Write three values."""
-        data = encoded(message, self.written)
+    def tell(self, error: Exception, shared: list[Any], before: list[Sequence[Any] | None]) -> None:
+        """Say that an error was raised."""
+        said = (builtin_name(type(error)), tuple(map(_said, error.args)))
+        try:
+            self.send(RAISED, (said, changes(shared, before)), shared)
+        except Exception:  # the arguments hold what does not cross
+            self.send(RAISED, (said, []), shared)
+
+    def send(self, kind: bytes, message: tuple[Any, Any], shared: list[Any]) -> list[Any]:
+        """Write a message. Returns the values that both sides have after it.
+
+        Args:
+            kind: Its letter.
+            message: Two values.
+            shared: The values that both sides have.
+        """
+        shared = shared.copy()
+        data = kind + encoded(message, self.written, shared)
         left = memoryview(len(data).to_bytes(LENGTH_BYTES, "big") + data)
         while left:
             try:
                 left = left[os.write(self.sink, left) :]
             except BrokenPipeError:
                 raise GoneError from None
+        return shared
 
-    def receive(self) -> tuple[Any, Any, Any]:
-        """Read three values."""
+    def receive(self, given: list[Any]) -> tuple[bytes, Any, Any, list[Any]]:
+        """Read a message: its letter, its two values, and the values that both sides have after it.
+
+        Args:
+            given: The values that the other side was given with the question that is open.
+        """
         size = int.from_bytes(self.exactly(LENGTH_BYTES), "big")
-        if size > MOST_BYTES:
+        if not 0 < size <= MOST_BYTES:
             raise UnreadableError(f"a value of {size:,} bytes is too large; {MOST_BYTES:,} are allowed")
-        message = decoded(self.exactly(size), self.read)
-        if type(message) is not tuple or len(message) != 3 or message[0] not in (ASK, TOLD, RAISED):
+        kind, data = self.exactly(1), self.exactly(size - 1)
+        shared = [] if kind == ASK else given.copy()
+        message = decoded(data, self.read, shared)
+        if kind not in (ASK, TOLD, RAISED) or type(message) is not tuple or len(message) != 2:
             raise UnreadableError("the answer has another form")
-        return message
+        return kind, *message, shared
 
     def exactly(self, size: int) -> bytes:
         """Read so many bytes."""
@@ -191,8 +214,42 @@ class Peer:
         raise UnreadableError("there is no such object")
 
 
+def changes(values: list[Any], before: list[Sequence[Any] | None]) -> list[tuple[int, Sequence[Any]]]:
+    """The numbers of values that hold something else than before, and what they hold."""
+    found = []
+    for number, old in enumerate(before):
+        new = held(values[number]) if old is not None else None
+        if old is not None and new is not None and not (len(old) == len(new) and all(map(operator.is_, old, new))):
+            found.append((number, new))
+    return found
+
+
+def changed(values: list[Any], said: Any) -> None:
+    """Have values hold what the other side says.
+
+    Raises:
+        UnreadableError: It says nothing of that form.
+    """
+    try:
+        for number, parts in said:
+            if number < 0 or held(values[number]) is None:
+                raise UnreadableError("a value that cannot change is no argument that was changed")
+            refill(values[number], parts)
+    except (TypeError, ValueError, IndexError) as error:
+        raise UnreadableError(f"{type(error).__name__}: {error}") from None
+
+
 def _said(part: Any) -> Any:
-    return part if type(part) in (int, str, float, bool) else str(part)
+    try:
+        encoded(part)
+    except (TypeError, RecursionError):
+        return str(part)
+    return part
+
+
+def builtin_name(kind: type) -> str:
+    """The name of the next of Python's own exceptions that an exception is derived from."""
+    return next((one.__name__ for one in kind.__mro__ if vars(builtins).get(one.__name__) is one), "Exception")
 
 
 def exception(name: str, said: tuple[Any, ...]) -> Exception:
@@ -203,26 +260,4 @@ def exception(name: str, said: tuple[Any, ...]) -> Exception:
             return kind(*said)  # type: ignore[misc, no-any-return]
     except TypeError:
         pass
-    return RuntimeError(": ".join([name, *map(str, said)]))
-
-
-def renewed(old: Any, new: Any) -> Any:
-    """The new value, held by the old objects where these can be changed and are of the same kind and length."""
-    kind = type(old)
-    if kind is not type(new):
-        return new
-    if kind in (list, tuple) and len(old) == len(new):
-        held = [renewed(*both) for both in zip(old, new, strict=True)]
-        if kind is tuple:
-            return tuple(held)
-        old[:] = held
-    elif kind in (list, bytearray):
-        old[:] = new
-    elif hasattr(kind, "clear"):
-        if hasattr(kind, "items"):
-            new = {key: renewed(old[key], one) if key in old else one for key, one in new.items()}
-        old.clear()
-        (old.update if hasattr(kind, "update") else old.extend)(new)
-    else:
-        return new
-    return old
+    return RuntimeError(": ".join([str(name), *map(str, said)]))

@@ -22,8 +22,8 @@ from evals.sandbox.values import decoded, encoded, no_other
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, NoReturn
 
 IMPORTS, TESTS = "<imports>", "<tests>"
 ENDING_SECONDS, STEP_SECONDS = 1.0, 0.005
@@ -99,16 +99,39 @@ def judge(peer: Peer, imports: bytes, solution: bytes, tests: bytes) -> None:
     exec(compile(tree, TESTS, "exec", dont_inherit=True), names)
 
 
-def called(peer: Peer, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """What a function gives that the tests have given to the solution: a value, or an object of the solution's.
+def operations(peer: Peer) -> dict[str, Callable[..., Any]]:
+    """What a solution may do with what its tests have given to it, such as functions and generators.
 
-    A type of Python's own would make the solution objects here, and with them comparisons.
+    A type of Python's own would make the solution objects here, and with them comparisons. Such a type is a value, and not given.
     """
-    if not any(function is one for one in peer.objects):
-        raise TypeError("only functions that the tests have given can be called")
-    value = function(*arguments, **named)
-    encoded(value, lambda one: peer.written(one) if type(one) is Remote else no_other(one))
-    return value
+
+    def allowed(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def done(one: Any, *arguments: Any) -> Any:
+            if not any(one is given for given in peer.objects):
+                raise TypeError("only objects that the tests have given can be used")
+            return operation(one, *arguments)
+
+        return done
+
+    def crossing(value: Any) -> Any:
+        encoded(value, lambda one: peer.written(one) if type(one) is Remote else no_other(one))
+        return value
+
+    return {
+        "call": allowed(lambda function, arguments, named: crossing(function(*arguments, **named))),
+        "get": _nothing,
+        "iter": allowed(iter),
+        "next": allowed(lambda one: crossing(next(one))),
+        "item": allowed(lambda one, key: crossing(one[key])),
+        "len": allowed(len),
+        "bool": allowed(bool),
+        "str": allowed(str),
+        "repr": allowed(repr),
+    }
+
+
+def _nothing(_: Any, name: str) -> NoReturn:
+    raise AttributeError(f"`{name}` of what the tests have given is not looked at")
 
 
 def report(texts: Mapping[str, bytes]) -> None:
@@ -158,7 +181,8 @@ def main(source: int, sink: int, program: int) -> int:
         with open(0, "rb", closefd=False) as given:
             imports, solution, tests = decoded(given.read())
         texts = {IMPORTS: imports, TESTS: tests}
-        peer = Peer(source, sink, {"call": lambda *asked: called(peer, *asked)}, lambda _: None)
+        peer = Peer(source, sink, {}, lambda _: None)
+        peer.operations = operations(peer)
         judge(peer, imports, solution, tests)
         code = 0
     except GoneError:

@@ -5,6 +5,9 @@ stand here, made anew by the reader: whoever wrote the bytes can say which value
 
 What is an instance of a class of its own, derived from one of these types, is written as the plain value that it holds.
 
+An object that was written before, not one that is equal to it, is written as its number, so that what is shared stays shared. The
+numbers count the values that have parts or can change, in the order in which they are written.
+
 This is also read in the sandbox, where imports take as long as all the rest.
 """
 
@@ -50,10 +53,19 @@ LIBRARY: dict[tuple[str, str], Callable[[Any], Sequence[Any]]] = {
     ("datetime", "datetime"): lambda value: (*value.timetuple()[:6], value.microsecond, value.tzinfo),
     ("datetime", "time"): lambda value: (value.hour, value.minute, value.second, value.microsecond, value.tzinfo),
     ("datetime", "timedelta"): lambda value: (value.days, value.seconds, value.microseconds),
+    ("datetime", "timezone"): lambda value: value.__getinitargs__(),
+    ("zoneinfo", "ZoneInfo"): lambda value: (value.key,),
 }
 """Types of the standard library, by module and name, to the arguments that make a value of theirs."""
 
-FROM_LIBRARY, BUILTIN_TYPE = b"k", b"K"
+FROM_LIBRARY, BUILTIN_TYPE, AGAIN = b"k", b"K", b"a"
+
+FILLED = {b"l": list, b"d": dict, b"S": set}
+"""Letters of values that are there before their parts, which may hold them."""
+
+CHANGING_TEXT = b"B"
+
+UNFINISHED = object()
 
 LETTERS = {kind: letter for table in (TEXTS, PARTS) for letter, (kind, *_) in table.items()}
 
@@ -62,7 +74,7 @@ class UnreadableError(Exception):
     """Bytes that are no value."""
 
 
-def _pairs(parts: list[Any]) -> dict[Any, Any]:
+def _pairs(parts: Sequence[Any]) -> dict[Any, Any]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
@@ -75,50 +87,63 @@ def _none_other(letter: bytes, text: bytes) -> Any:
     raise UnreadableError(f"there is no kind of values {letter!r}")
 
 
-def encoded(value: Any, other: Callable[[Any], tuple[bytes, bytes]] = no_other) -> bytes:
+def encoded(value: Any, other: Callable[[Any], tuple[bytes, bytes]] = no_other, shared: list[Any] | None = None) -> bytes:
     """A value as bytes.
 
     Args:
         value: Any; what it holds may be anything too.
         other: Says by which letter and bytes a thing is written that is no plain value.
+        shared: The values that the reader has already, by their numbers. Those that are written now are added.
 
     Raises:
-        RecursionError: It holds itself, or too many values within values.
+        RecursionError: It holds too many values within values.
     """
     pieces: list[bytes] = []
-    _write(value, pieces.append, other)
+    _Writer(pieces.append, other, [] if shared is None else shared).write(value)
     return b"".join(pieces)
 
 
-def _write(value: Any, write: Callable[[bytes], None], other: Callable[[Any], tuple[bytes, bytes]]) -> None:
-    kind: type = type(value)
-    library = (kind.__module__, kind.__qualname__)
-    letter = LETTERS.get(kind)
-    if value is None or kind is bool:
-        write(next(letter for letter, constant in CONSTANTS.items() if constant is value) + b"0:")
-    elif letter is None and isinstance(library[0], str) and LIBRARY.get(library) and _of_library(library) is kind:
-        parts = [".".join(library), *LIBRARY[library](value)]
-        write(b"%b%d:" % (FROM_LIBRARY, len(parts)))
-        for part in parts:
-            _write(part, write, other)
-    elif kind is type and _builtin(value.__name__) is value:
-        _write_text(BUILTIN_TYPE, value.__name__.encode(), write)
-    else:
-        letter = letter or next((LETTERS[base] for base in kind.__mro__ if base in LETTERS), None)
-        if letter is None:
-            _write_text(*other(value), write)
-        elif letter in TEXTS:
-            _write_text(letter, TEXTS[letter][1](value), write)
+class _Writer:
+    def __init__(self, put: Callable[[bytes], None], other: Callable[[Any], tuple[bytes, bytes]], shared: list[Any]) -> None:
+        self.put, self.other, self.shared = put, other, shared
+        self.numbers = {id(value): number for number, value in enumerate(shared)}
+
+    def write(self, value: Any) -> None:
+        kind: type = type(value)
+        library = (kind.__module__, kind.__qualname__)
+        letter = LETTERS.get(kind)
+        if id(value) in self.numbers:
+            self.text(AGAIN, b"%d" % self.numbers[id(value)])
+        elif value is None or kind is bool:
+            self.put(next(letter for letter, constant in CONSTANTS.items() if constant is value) + b"0:")
+        elif letter is None and isinstance(library[0], str) and LIBRARY.get(library) and _of_library(library) is kind:
+            self.parts(FROM_LIBRARY, value, [".".join(library), *LIBRARY[library](value)])
+        elif kind is type and _builtin(value.__name__) is value:
+            self.text(BUILTIN_TYPE, value.__name__.encode())
         else:
-            parts = list(PARTS[letter][1](value))
-            write(b"%b%d:" % (letter, len(parts)))
-            for part in parts:
-                _write(part, write, other)
+            letter = letter or next((LETTERS[base] for base in kind.__mro__ if base in LETTERS), None)
+            if letter is None:
+                self.text(*self.other(value))
+            elif letter in TEXTS:
+                if letter == CHANGING_TEXT:
+                    self.number(value)
+                self.text(letter, TEXTS[letter][1](value))
+            else:
+                self.parts(letter, value, list(PARTS[letter][1](value)))
 
+    def parts(self, letter: bytes, value: Any, parts: list[Any]) -> None:
+        self.number(value)
+        self.put(b"%b%d:" % (letter, len(parts)))
+        for part in parts:
+            self.write(part)
 
-def _write_text(letter: bytes, text: bytes, write: Callable[[bytes], None]) -> None:
-    write(b"%b%d:" % (letter, len(text)))
-    write(text)
+    def number(self, value: Any) -> None:
+        self.numbers[id(value)] = len(self.shared)
+        self.shared.append(value)
+
+    def text(self, letter: bytes, text: bytes) -> None:
+        self.put(b"%b%d:" % (letter, len(text)))
+        self.put(text)
 
 
 def _builtin(name: str) -> Any:
@@ -129,44 +154,88 @@ def _of_library(name: tuple[str, str]) -> Any:
     return getattr(sys.modules.get(name[0]), name[1], None)
 
 
-def decoded(data: bytes, other: Callable[[bytes, bytes], Any] = _none_other) -> Any:
+def decoded(data: bytes, other: Callable[[bytes, bytes], Any] = _none_other, shared: list[Any] | None = None) -> Any:
     """The value that bytes say.
 
     Args:
         data: Anybody's.
         other: Makes what a letter and bytes stand for that are no plain value.
+        shared: The values that both sides have, by their numbers. Those that are read now are added.
 
     Raises:
         UnreadableError: They say none.
     """
+    reader = _Reader(data, other, [] if shared is None else shared)
     try:
-        value, end = _read(data, 0, other)
+        value = reader.read()
     except (UnreadableError, MemoryError):
         raise
     except Exception as error:
         raise UnreadableError(f"{type(error).__name__}: {error}") from None
-    if end != len(data):
+    if reader.place != len(data):
         raise UnreadableError("there is more than one value")
     return value
 
 
-def _read(data: bytes, place: int, other: Callable[[bytes, bytes], Any]) -> tuple[Any, int]:
-    letter, colon = data[place : place + 1], data.index(b":", place)
-    size, place = int(data[place + 1 : colon]), colon + 1
-    if not 0 <= size <= len(data) - place:
-        raise UnreadableError("a length is beyond the end")
-    if letter in PARTS or letter == FROM_LIBRARY:
-        parts = []
-        for _ in range(size):
-            part, place = _read(data, place, other)
-            parts.append(part)
-        return _from_library(*parts) if letter == FROM_LIBRARY else PARTS[letter][2](parts), place
-    if letter in CONSTANTS and not size:
-        return CONSTANTS[letter], place
-    text, place = data[place : place + size], place + size
-    if letter in TEXTS:
-        return TEXTS[letter][2](text), place
-    return (_builtin_type(text.decode()) if letter == BUILTIN_TYPE else other(letter, text)), place
+class _Reader:
+    def __init__(self, data: bytes, other: Callable[[bytes, bytes], Any], shared: list[Any]) -> None:
+        self.data, self.other, self.shared, self.place = data, other, shared, 0
+
+    def read(self) -> Any:
+        letter, colon = self.data[self.place : self.place + 1], self.data.index(b":", self.place)
+        size, self.place = int(self.data[self.place + 1 : colon]), colon + 1
+        if not 0 <= size <= len(self.data) - self.place:
+            raise UnreadableError("a length is beyond the end")
+        if letter in PARTS or letter == FROM_LIBRARY:
+            return self.parts(letter, size)
+        if letter in CONSTANTS and not size:
+            return CONSTANTS[letter]
+        text = self.data[self.place : self.place + size]
+        self.place += size
+        if letter == AGAIN:
+            return self.again(int(text))
+        if letter in TEXTS:
+            value = TEXTS[letter][2](text)
+            if letter == CHANGING_TEXT:
+                self.shared.append(value)
+            return value
+        return _builtin_type(text.decode()) if letter == BUILTIN_TYPE else self.other(letter, text)
+
+    def parts(self, letter: bytes, size: int) -> Any:
+        number = len(self.shared)
+        value = FILLED[letter]() if letter in FILLED else UNFINISHED
+        self.shared.append(value)
+        parts = [self.read() for _ in range(size)]
+        if value is not UNFINISHED:
+            refill(value, parts)
+        else:
+            value = _from_library(*parts) if letter == FROM_LIBRARY else PARTS[letter][2](parts)
+            self.shared[number] = value
+        return value
+
+    def again(self, number: int) -> Any:
+        if not 0 <= number < len(self.shared) or self.shared[number] is UNFINISHED:
+            raise UnreadableError("there is no such value")
+        return self.shared[number]
+
+
+def held(value: Any) -> Sequence[Any] | None:
+    """What a value holds that can change, or ``None`` if it cannot: the pairs of a dictionary follow each other."""
+    if isinstance(value, dict):
+        return list(PARTS[b"d"][1](value))
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return list(value) if isinstance(value, list | set) or type(value) is _of_library(("collections", "deque")) else None
+
+
+def refill(value: Any, parts: Sequence[Any]) -> None:
+    """Have a value that can change hold something else."""
+    value.clear()
+    if isinstance(value, dict):
+        for key, one in _pairs(parts).items():
+            value[key] = one
+    else:
+        (value.update if isinstance(value, set) else value.extend)(parts)
 
 
 def _from_library(name: str, *parts: Any) -> Any:

@@ -99,8 +99,8 @@ def double(x):
     for one in gc.get_objects():
         try:
             if type(one).__name__ == "Peer":
-                one.send("told", True, None)
-                one.send("told", 2, None)
+                one.send(b"=", (True, []), [])
+                one.send(b"=", (2, []), [])
             elif isinstance(one, dict) and "same" in one:
                 one["same"] = lambda *_: True
             elif isinstance(one, dict) and "__same__" in one:
@@ -115,7 +115,7 @@ def double(x):
     frame = sys._getframe()
     while frame:
         for names in (frame.f_globals, frame.f_locals):
-            for name in ("same", "__same__", "judge", "renewed", "encoded"):
+            for name in ("same", "__same__", "judge", "changed", "encoded"):
                 if name in names:
                     names[name] = lambda *_: True
         frame = frame.f_back
@@ -274,21 +274,29 @@ def forge(*pieces):
 """
 
 REPLIES = {
-    "an answer that says passed": FORGE + 'forge(b"t3:s4:tolds6:passedN0:")\ndef double(x): return x',
-    "answers beforehand": FORGE + 'for _ in range(99): forge(b"t3:s4:toldT0:N0:")\ndef double(x): return x',
-    "an object of the referee's": FORGE + 'def double(x):\n    forge(b"t3:s4:toldy1:0N0:")\n    return x',
-    "a type that is none": FORGE + 'def double(x):\n    forge(b"t3:s4:toldk1:s17:unittest.mock.ANYN0:")\n    return x',
+    "an answer that says passed": FORGE + 'forge(b"=t2:s6:passedl0:")\ndef double(x): return x',
+    "answers beforehand": FORGE + 'for _ in range(99): forge(b"=t2:T0:l0:")\ndef double(x): return x',
+    "an object of the referee's": FORGE + 'def double(x):\n    forge(b"=t2:y1:0l0:")\n    return x',
+    "a type that is none": FORGE + 'def double(x):\n    forge(b"=t2:k1:s17:unittest.mock.ANYl0:")\n    return x',
     "a call of a type of Python's": FORGE
     + """
 def double(x):
-    forge(b"t3:s3:asks4:callt3:K4:typet3:s3:Yest1:K3:intd0:d0:")
+    forge(b"?t2:s4:callt3:K4:typet3:s3:Yest1:K3:intd0:d0:")
     return x
 """,
-    "an operation that there is not": FORGE + 'def double(x):\n    forge(b"t3:s3:asks4:exect1:s12:os._exit(0)\\n")\n    return x',
-    "values within values": FORGE + 'def double(x):\n    forge(b"t3:s4:told", b"l1:" * 100_000, b"N0:N0:")\n    return x',
-    "a length beyond the end": FORGE + 'def double(x):\n    forge(b"t3:s4:tolds99999999999:xN0:")\n    return x',
-    "a negative length": FORGE + 'def double(x):\n    forge(b"t3:s4:tolds-4:toldN0:")\n    return x',
+    "an operation that there is not": FORGE + 'def double(x):\n    forge(b"?t2:s4:exect1:s12:os._exit(0)\\n")\n    return x',
+    "values within values": FORGE + 'def double(x):\n    forge(b"=t2:", b"l1:" * 100_000, b"N0:l0:")\n    return x',
+    "a length beyond the end": FORGE + 'def double(x):\n    forge(b"=t2:s99999999999:xl0:")\n    return x',
+    "a negative length": FORGE + 'def double(x):\n    forge(b"=t2:s-4:toldl0:")\n    return x',
     "no value": FORGE + 'def double(x):\n    forge(b"nonsense")\n    return x',
+    "a value that is not there yet": FORGE + 'def double(x):\n    forge(b"=t2:t1:a1:1l0:")\n    return x',
+    "a value that is not there": FORGE + 'def double(x):\n    forge(b"=t2:a3:999l0:")\n    return x',
+    "a value that holds itself": FORGE + 'def double(x):\n    forge(b"=t2:l1:a1:5l0:")\n    return x',
+    "a question changed": FORGE + 'def double(x):\n    forge(b"=t2:N0:l1:t2:i1:0l1:i1:2")\n    return x',
+    "the names of arguments changed": FORGE + 'def double(x):\n    forge(b"=t2:N0:l1:t2:i1:3l2:s1:xi1:2")\n    return x',
+    "changes that are none": FORGE + 'def double(x):\n    forge(b"=t2:i1:2T0:")\n    return x',
+    "an error that is none": FORGE + 'def double(x):\n    forge(b"!t2:i1:2l0:")\n    return x',
+    "a message of no bytes": FORGE + "def double(x):\n    forge()\n    return x",
     "a message that is too large": """
 import os
 def double(x):
@@ -301,13 +309,13 @@ def double(x):
     + """
 import threading
 def flood():
-    while True: forge(b"t3:s4:toldi1:2N0:")
+    while True: forge(b"=t2:i1:2l0:")
 threading.Thread(target=flood, daemon=True).start()
 def double(x): return x
 """,
     "not a number": "def double(x): return float('nan')",
     "a decimal that is no number": "from decimal import Decimal\ndef double(x): return Decimal('sNaN')",
-    "a value of a kind that there is not": FORGE + 'def double(x):\n    forge(b"t3:s4:toldQ1:xN0:")\n    return x',
+    "a value of a kind that there is not": FORGE + 'def double(x):\n    forge(b"=t2:Q1:xl0:")\n    return x',
     "a generator of everything": "import itertools\ndef double(x): return itertools.count()",
     "the function itself": "def double(x): return double",
     "a function called again and again": """

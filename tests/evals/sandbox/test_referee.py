@@ -58,6 +58,15 @@ def test_a_test_of_another_form_is_not_passed_either(sandbox: Sandbox, name: str
         ("from enum import IntEnum\nclass E(IntEnum):\n    ONE = 1\ndef f(): return E.ONE", ["assert f() == 1"]),
         ("from decimal import Decimal\nfrom fractions import Fraction\ndef f(): return Decimal('0.1'), Fraction(1, 3)", ["from decimal import Decimal", "from fractions import Fraction", "assert f() == (Decimal('0.1'), Fraction(1, 3))"]),  # noqa: E501
         ("from datetime import *\ndef f(): return date(2024, 2, 29), datetime(2024, 2, 29, 1, 2, 3, 4), time(1), timedelta(3)", ["from datetime import *", "assert f() == (date(2024, 2, 29), datetime(2024, 2, 29, 1, 2, 3, 4), time(1), timedelta(3))"]),  # noqa: E501
+        ("from datetime import *\ndef f(): return datetime(2024, 2, 29, tzinfo=timezone.utc), datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=2), 'east'))", ["from datetime import *", "assert f() == (datetime(2024, 2, 29, tzinfo=timezone.utc), datetime(2023, 12, 31, 22, tzinfo=timezone.utc))", "assert f()[1].tzname() == 'east'"]),  # noqa: E501
+        ("def f(x): return sum(x)", ["assert f(iter([1, 2])) == 3", "assert f(n for n in range(4)) == 6", "assert f(map(int, '12')) == 3", "assert f({1: 2}.values()) == 2"]),  # noqa: E501
+        ("def f(x): return next(x), list(zip(x, x))", ["given = iter(range(6))", "assert f(given) == (0, [(1, 2), (3, 4)])", "assert next(given, None) is None"]),  # noqa: E501
+        ("def f(x): return len(x), 2 in x, sorted(x)", ["assert f({2: 3, 1: 4}.keys()) == (2, True, [1, 2])"]),
+        ("def f(x, key=None): return sorted(x, key=key) if key else x", ["assert f([1, 2], lambda x: -x) == [2, 1]"]),
+        ("def f(x): return hasattr(x, 'send'), [one for one in x]", ["class Pair:\n    def __iter__(self): return iter([1, [2]])", "assert f(Pair()) == (False, [1, [2]])"]),  # noqa: E501
+        ("class Low(ValueError): pass\ndef f(): raise Low([1], 'x')", ["try:\n    f()\nexcept RuntimeError:\n    assert False\nexcept ValueError as error:\n    assert error.args == ([1], 'x')"]),  # noqa: E501
+        ("import json\ndef f(x): return json.loads(x)", ["try:\n    f('[')\n    done = True\nexcept ValueError:\n    done = False", "assert not done"]),  # noqa: E501
+        ("def f(x): return x.encode('ascii')", ["try:\n    f('\\xe4')\n    done = True\nexcept UnicodeEncodeError as error:\n    done = error.start != 0", "assert not done"]),  # noqa: E501
         ("def f(): return range(3)", ["assert f() == range(3)", "assert list(f()) == [0, 1, 2]"]),
         ("def f(n):\n    for one in range(n): yield one", ["assert list(f(3)) == [0, 1, 2]", "assert next(f(1)) == 0", "assert sum(f(4)) == 6"]),  # noqa: E501
         ("import itertools\ndef f(): return itertools.count(5)", ["import itertools", "assert list(itertools.islice(f(), 2)) == [5, 6]"]),  # noqa: E501
@@ -111,6 +120,33 @@ def g(held):
 """
     assert checked(sandbox, code, tests).status == "passed"
     assert checked(sandbox, "def f(*_, **__): pass\ng = f", tests).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "tests"),
+    [
+        ("def f(n): return [[0] * n for _ in range(n)]", "def f(n): return [[0] * n] * n", ["grid = f(3)", "grid[0][0] = 1", "assert grid[1] == [0, 0, 0]"]),  # noqa: E501
+        ("def f(x): return list(x)", "def f(x): return x", ["given = [1]", "found = f(given)", "found.append(2)", "assert given == [1]"]),  # noqa: E501
+        ("def f(x): return list(x)", "def f(x): return x", ["given = [1]", "assert f(given) is not given and f(given) == [1]"]),
+        ("def f(x): return x", "def f(x): return x.copy()", ["given = {1: 2}", "assert f(given) is given"]),
+        ("def f(x): return x[0]", "def f(x): return x[0].copy()", ["inner = [1]", "f([inner]).append(2)", "assert inner == [1, 2]"]),  # noqa: E501
+        ("def f(x): return x.copy()", "import copy\nf = copy.deepcopy", ["rows = [[1]]", "f(rows)[0].append(2)", "assert rows == [[1, 2]]"]),  # noqa: E501
+        ("import copy\nf = copy.deepcopy", "def f(x): return x.copy()", ["rows = {1: {2: [3]}}", "f(rows)[1][2].append(4)", "assert rows == {1: {2: [3]}}"]),  # noqa: E501
+        ("import copy\nf = copy.deepcopy", "def f(x): return [one.copy() for one in x]", ["row = [1]", "one, two = f([row, row])", "assert one is two is not row"]),  # noqa: E501
+        ("def f(x, y): return x is y", "def f(x, y): return x == y", ["a = [1]", "assert f(a, a) and not f(a, [1])"]),
+        ("def f(x, y): x.append(y)", "def f(x, y): x.append(y.copy())", ["a, b = [], []", "f(a, b)", "assert a[0] is b"]),
+        ("def f(x): x.append(x)", "def f(x): x.append([])", ["a = []", "f(a)", "assert a[0] is a"]),
+        ("def f(x):\n    x.append(1)\n    raise ValueError", "def f(x): raise ValueError", ["a = []", "try:\n    f(a)\nexcept ValueError:\n    pass", "assert a == [1]"]),  # noqa: E501
+        ("def f(x):\n    raise ValueError", "def f(x):\n    x.pop()\n    raise ValueError", ["a = [1]", "try:\n    f(a)\nexcept ValueError:\n    pass", "assert a == [1]"]),  # noqa: E501
+        ("def f(g, x):\n    x.append(g(x))\n    return x", "def f(g, x):\n    x.append(g(x[:]))\n    return x", ["def g(x):\n    x.append(5)\n    return len(x)", "assert f(g, [1]) == [1, 5, 2]"]),  # noqa: E501
+        ("def f(): raise ValueError", "class Mine(Exception): pass\ndef f(): raise Mine", ["try:\n    f()\nexcept (RuntimeError, ValueError):\n    pass"]),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_what_is_the_same_object_stays_so(sandbox: Sandbox, right: str, wrong: str, tests: list[str]) -> None:
+    found = checked(sandbox, right, tests)
+    assert found.status == "passed", found
+    found = checked(sandbox, wrong, tests)
+    assert found.status == "failed", found
 
 
 def test_objects_of_a_solutions_own_are_compared_with_nothing(sandbox: Sandbox) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import operator
 import random
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import IntEnum
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from evals.sandbox.peer import exception, renewed
-from evals.sandbox.values import LIBRARY, PARTS, TEXTS, UnreadableError, decoded, encoded
+from evals.sandbox.peer import builtin_name, changed, changes, exception
+from evals.sandbox.values import LIBRARY, PARTS, TEXTS, UnreadableError, decoded, encoded, held
 
 VALUES: list[Any] = [
     None,
@@ -45,6 +48,10 @@ VALUES: list[Any] = [
     datetime(2024, 2, 29, 1, 2, 3, 4),
     time(1, 2, 3, 4),
     timedelta(-1, 5),
+    UTC,
+    datetime(2024, 2, 29, tzinfo=timezone(timedelta(hours=-5), "east")),
+    time(1, tzinfo=UTC),
+    datetime(2024, 7, 1, tzinfo=ZoneInfo("Europe/Paris")),
     int,
     ValueError,
 ]
@@ -77,8 +84,9 @@ def test_what_is_no_plain_value_is_not_written() -> None:
     for value in (object(), print, lambda: None, type("X", (), {}), iter([]), {1: object()}):
         with pytest.raises(TypeError, match="is no plain value"):
             encoded(value)
-    held: list[Any] = []
-    held.append(held)
+    held: Any = []
+    for _ in range(10_000):
+        held = (held,)
     with pytest.raises(RecursionError):
         encoded(held)
 
@@ -118,18 +126,53 @@ def test_no_bytes_are_anything_but_a_value_or_refused() -> None:
     assert 0 < refused < 20_000
 
 
+def test_values_that_are_shared_stay_shared() -> None:
+    row: list[Any] = [1]
+    itself: list[Any] = [row]
+    itself.append(itself)
+    pair, text = (row, row), bytearray(b"x")
+    data = encoded([[row] * 2, [1], pair, {"a": row, "b": pair}, text, text, itself])
+    rows, equal, found, named, first, second, cycle = decoded(data)
+    assert rows[0] is rows[1] is found[0] is found[1] is named["a"] is cycle[0]
+    assert (named["b"] is found, first is second, cycle[1] is cycle, equal is rows[0]) == (True, True, True, False)
+
+
+def test_both_sides_count_alike() -> None:
+    values: Any = [[1], (2, [3]), {"a": deque([4]), "b": Counter("a")}, {5}, frozenset({6}), bytearray(b"7"), 1j, range(8)]
+    written: list[Any] = []
+    read: list[Any] = []
+    decoded(encoded(values, shared=written), shared=read)
+    assert len(written) == len(read) > len(values)
+    assert list(map(type, written)) == list(map(type, read))
+    answer = encoded([read[1], [read[0]]], shared=list(read))
+    assert decoded(answer, shared=list(written))[0] is written[1]
+
+
 def test_old_objects_hold_what_is_new() -> None:
-    inner: list[int] = [2, 1]
-    old: dict[str, Any] = {"a": inner, "b": {3}, "c": deque([1]), "d": (inner, 1), "e": bytearray(b"x")}
-    parts = {name: old[name] for name in "abce"}
-    assert renewed(old, {"a": [1, 2], "b": {4}, "c": deque([2]), "d": ([1, 2], 2), "e": bytearray(b"y")}) is old
-    assert old == {"a": [1, 2], "b": {4}, "c": deque([2]), "d": ([1, 2], 2), "e": bytearray(b"y")}
-    assert all(old[name] is parts[name] for name in "abce")
-    assert old["d"][0] is inner
-    assert renewed(old, 5) == 5
-    shorter = [[1], [2]]
-    assert renewed(shorter, [[2]]) is shorter
-    assert shorter == [[2]]
+    old: list[Any] = [[2, 1], {3: 4}, {5}, deque([1]), bytearray(b"x"), OrderedDict(a=1), Counter("aa"), (1,), [0]]
+    before = [held(one) for one in old]
+    assert changes(old, before) == []
+    for one in old[:1]:
+        one.sort()
+    old[1][3], old[1][6] = 7, 8
+    old[2].clear()
+    old[3].append(2)
+    old[4][:] = b"yz"
+    old[5]["b"] = 2
+    old[6]["a"] += 1
+    said = decoded(encoded(changes(old, before)))
+    assert [number for number, _ in said] == [0, 1, 2, 3, 4, 5, 6]
+    mine: list[Any] = [[2, 1], {3: 4}, {5}, deque([1]), bytearray(b"x"), OrderedDict(a=1), Counter("aa"), (1,), [0]]
+    same = list(mine)
+    changed(mine, said)
+    assert mine == old
+    assert all(map(operator.is_, mine, same))
+
+
+@pytest.mark.parametrize("said", [5, [5], [(0,)], [(1, [2])], [(-1, [2])], [(9, [])], [(2, [1])], [(2, [[], 1])], [("a", [])]])
+def test_changes_that_cannot_be_are_refused(said: Any) -> None:
+    with pytest.raises(UnreadableError):
+        changed([[1], (2,), {}, [3]], said)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +190,18 @@ def test_old_objects_hold_what_is_new() -> None:
 def test_an_exception_is_one_of_pythons_own(name: str, said: tuple[Any, ...], raised: Exception) -> None:
     found = exception(name, said)
     assert (type(found), found.args) == (type(raised), raised.args)
+
+
+def test_an_exception_crosses_as_what_python_would_catch() -> None:
+    class LowError(ValueError):
+        pass
+
+    class OtherError(Exception):
+        pass
+
+    assert list(map(builtin_name, (LowError, json.JSONDecodeError, OtherError, KeyError))) == [
+        "ValueError",
+        "ValueError",
+        "Exception",
+        "KeyError",
+    ]
