@@ -121,7 +121,7 @@ class _Writer:
         elif kind is type and _builtin(value.__name__) is value:
             self.text(BUILTIN_TYPE, value.__name__.encode())
         else:
-            letter = letter or next((LETTERS[base] for base in kind.__mro__ if base in LETTERS), None)
+            letter = letter or _letter(kind)
             if letter is None:
                 self.text(*self.other(value))
             elif letter in TEXTS:
@@ -129,7 +129,7 @@ class _Writer:
                     self.number(value)
                 self.text(letter, TEXTS[letter][1](value))
             else:
-                self.parts(letter, value, list(PARTS[letter][1](value)))
+                self.parts(letter, value, [*PARTS[letter][1](value)])
 
     def parts(self, letter: bytes, value: Any, parts: list[Any]) -> None:
         self.number(value)
@@ -220,22 +220,30 @@ class _Reader:
 
 
 def held(value: Any) -> Sequence[Any] | None:
-    """What a value holds that can change, or ``None`` if it cannot: the pairs of a dictionary follow each other."""
-    if isinstance(value, dict):
-        return list(PARTS[b"d"][1](value))
-    if isinstance(value, bytearray):
-        return bytes(value)
-    return list(value) if isinstance(value, list | set) or type(value) is _of_library(("collections", "deque")) else None
+    """What a value holds that can change, or ``None`` if it cannot: the pairs of a dictionary follow each other.
+
+    A solution may have changed what `list` and `set` mean, so these names are not used.
+    """
+    letter = _letter(type(value))
+    if letter in FILLED:
+        return [*PARTS[letter][1](value)]
+    if letter == CHANGING_TEXT:
+        return TEXTS[letter][1](value)
+    return [*value] if type(value) is _of_library(("collections", "deque")) else None
 
 
 def refill(value: Any, parts: Sequence[Any]) -> None:
     """Have a value that can change hold something else."""
     value.clear()
-    if isinstance(value, dict):
+    if hasattr(value, "items"):
         for key, one in _pairs(parts).items():
             value[key] = one
     else:
-        (value.update if isinstance(value, set) else value.extend)(parts)
+        (value.update if hasattr(value, "update") else value.extend)(parts)
+
+
+def _letter(kind: type) -> bytes | None:
+    return next((LETTERS[base] for base in kind.__mro__ if base in LETTERS), None)
 
 
 def _from_library(name: str, *parts: Any) -> Any:

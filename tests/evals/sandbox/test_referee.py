@@ -63,6 +63,7 @@ def test_a_test_of_another_form_is_not_passed_either(sandbox: Sandbox, name: str
         ("def f(x): return next(x), list(zip(x, x))", ["given = iter(range(6))", "assert f(given) == (0, [(1, 2), (3, 4)])", "assert next(given, None) is None"]),  # noqa: E501
         ("def f(x): return len(x), 2 in x, sorted(x)", ["assert f({2: 3, 1: 4}.keys()) == (2, True, [1, 2])"]),
         ("def f(x, key=None): return sorted(x, key=key) if key else x", ["assert f([1, 2], lambda x: -x) == [2, 1]"]),
+        ("import builtins\nbuiltins.list = builtins.set = lambda *_: 1\ndef f(x): return [x]", ["assert f({1: {2}}) == [{1: {2}}]"]),  # noqa: E501
         ("def f(x): return hasattr(x, 'send'), [one for one in x]", ["class Pair:\n    def __iter__(self): return iter([1, [2]])", "assert f(Pair()) == (False, [1, [2]])"]),  # noqa: E501
         ("class Low(ValueError): pass\ndef f(): raise Low([1], 'x')", ["try:\n    f()\nexcept RuntimeError:\n    assert False\nexcept ValueError as error:\n    assert error.args == ([1], 'x')"]),  # noqa: E501
         ("import json\ndef f(x): return json.loads(x)", ["try:\n    f('[')\n    done = True\nexcept ValueError:\n    done = False", "assert not done"]),  # noqa: E501
