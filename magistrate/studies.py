@@ -96,6 +96,8 @@ def run(
         report = asyncio.run(and_close(making, host))
         written = write(report, output)
         Console().print(f"report: {written[0]}", markup=False, highlight=False)
+        if unmeasured := [one["name"] for one in report["models"] if not one["overall"]["instances"]]:
+            raise MagistrateError(f"no prediction of `{unmeasured[0]}` could be measured; the report says why")
 
 
 def generate(

@@ -165,7 +165,7 @@ _ENTRIES: Mapping[str, _Entry] = {
     "rouge-l": _Entry("longest sequence of words in common, F-measure", ("stemmer",), _rouge),
     "accuracy": _Entry("whether the right one of several choices is named", ("choices",), _accuracy),
     "exact": _Entry("whether the answer is the right one, letter for letter", ("ignore_case",), _exact),
-    "pass@k": _Entry("whether programs pass their tests; pass@1 is k=1", ("k", "seconds"), _pass_at_k),
+    "pass@k": _Entry("whether one of k programs passes its tests; called pass@1, pass@5", ("k", "seconds"), _pass_at_k),
     "judge": _Entry("a score of a judge", ("judge", "options", "score", "fields", "think"), _judge),
 }
 
@@ -191,6 +191,8 @@ def open_metric(name: str, options: Options | None = None, *, engine: Engine | N
         if "k" in given:
             raise MagistrateError(f"the metric `{name}` says its k already; leave out the option `k`")
         name, given["k"] = "pass@k", int(found[1])
+    elif name == "pass@k" and "k" not in given:
+        raise MagistrateError("the metric `pass@k` needs its k: call it `pass@1`, `pass@5` or the like, or give the option `k`")
     if name not in _ENTRIES:
         raise MagistrateError(f"there is no metric `{name}`; there are {', '.join(_ENTRIES)}")
     entry = _ENTRIES[name]

@@ -59,6 +59,14 @@ class Study:
                 raise MagistrateError(f"two models are called `{name}`; give each a name of its own")
             if name in ("id", "input", "truth"):
                 raise MagistrateError(f"a model cannot be called `{name}`; give it another name")
+        least = getattr(self.metric, "k", 1)
+        for one in self.predictions:
+            most = max((1 if isinstance(answer, str) else len(answer) for answer in one.answers.values()), default=least)
+            if most < least:
+                raise MagistrateError(
+                    f"{self.metric.name} needs {least} programs or more for a row, and no prediction of `{one.model}` has more "
+                    f"than {most}; give a list of programs in place of one"
+                )
 
 
 async def run_study(

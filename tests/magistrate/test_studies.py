@@ -100,6 +100,8 @@ def test_a_stopped_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, ways
         (["--slack", "much"], "neither a number nor `auto`"),
         (["--scores", "best"], "neither `greedy` nor `expected`"),
         (["--metric", "bleu"], "bleu"),
+        (["--metric", "pass@k"], "needs its k"),
+        (["--attributes", "none.json"], "none.json cannot be read: No such file or directory"),
         (["--prediction-field", "answer"], "no field `answer`"),
         (["--most", "1"], "cannot be given 2 of 1"),
         (["--engine", "tpu"], "no engine `tpu`"),
@@ -107,6 +109,58 @@ def test_a_stopped_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, ways
 )
 def test_bad_arguments_are_one_sentence(tmp_path: Path, change: list[str], told: str) -> None:
     assert_one_sentence(magistrate(*arguments(tmp_path, tmp_path / "report", *change)), told)
+
+
+PROGRAMS = "def f(x): return x"
+PROBLEMS = """
+title = "Programs"
+instruction = "Write a program."
+metric = "pass@2"
+
+[fields]
+id = "id"
+input = "{message}"
+truth = "{summary}"
+"""
+
+
+def programs(folder: Path, prediction: object, *more: str) -> list[str]:
+    """Arguments for a study of programs, of two rows of which the second has no tests."""
+    lines = [json.loads(line) for line in (SAMPLE / "helpdesk.jsonl").read_text().splitlines()[:2]]
+    lines[0]["test_list"] = ["assert f(1) == 1"]
+    (folder / "task.toml").write_text(PROBLEMS)
+    (folder / "data.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answers = [{"id": line["id"], "prediction": prediction} for line in lines]
+    (folder / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in answers))
+    lists = folder / "attributes.json"
+    lists.write_text(json.dumps(ATTRIBUTES))
+    return [
+        *("qualeval", "run", "--config", str(folder / "task.toml"), "--data", str(folder / "data.jsonl")),
+        *("--predictions", f"mine={folder / 'answers.jsonl'}", "--attributes", str(lists), "-o", str(folder / "report"), *more),
+    ]
+
+
+def test_several_programs_a_row_are_a_list(tmp_path: Path) -> None:
+    done = magistrate(*programs(tmp_path, [PROGRAMS, "def f(x): return 2"]))
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert (report["metric"]["name"], report["models"][0]["overall"]["value"]) == ("pass@2", 1.0)
+    assert [fault["what"] for fault in report["counts"]["faults"]] == ["not measured: field `test_list` is missing"]
+
+
+@pytest.mark.parametrize("prediction", [PROGRAMS, [PROGRAMS]])
+def test_fewer_programs_than_are_drawn_stop_a_study_before_it_judges(tmp_path: Path, prediction: object) -> None:
+    told = "pass@2 needs 2 programs or more for a row, and no prediction of `mine` has more than 1; give a list of programs"
+    assert_one_sentence(magistrate(*programs(tmp_path, prediction)), told)
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_study_that_measures_nothing_fails(tmp_path: Path) -> None:
+    arguments = programs(tmp_path, PROGRAMS, "--metric", "pass@1")
+    (tmp_path / "data.jsonl").write_text((tmp_path / "data.jsonl").read_text().replace("test_list", "tests"))
+    done = magistrate(*arguments)
+    assert (done.returncode, (tmp_path / "report" / "report.json").exists()) == (1, True)
+    assert "no prediction of `mine` could be measured; the report says why" in " ".join(done.stderr.split())
 
 
 def test_a_model_answers_a_task_and_keeps_to_the_limit(tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def test_a_list_of_one_answer_is_that_answer(name: str) -> None:
     assert values(open_metric(name), [pair(truth, [truth])]) == [Measured(1.0)]
 
 
-@pytest.mark.parametrize("name", [*WITHOUT_A_MODEL, "pass@k", "pass@1", "pass@10"])
+@pytest.mark.parametrize("name", [*WITHOUT_A_MODEL, "pass@1", "pass@10"])
 def test_a_metric_says_what_it_is_and_what_its_values_depend_on(name: str) -> None:
     metric = open_metric(name)
-    assert metric.name == name.replace("pass@k", "pass@1")
+    assert metric.name == name
     assert metric.title
     assert metric.scale == (0.0, 1.0)
     assert json.loads(json.dumps(dict(metric.identity()))) == metric.identity()
@@ -68,7 +68,7 @@ def test_options_are_part_of_the_identity() -> None:
         open_metric("accuracy"),
         open_metric("accuracy", {"choices": "ABCDE"}),
         open_metric("pass@1", {"seconds": 3}),
-        open_metric("pass@k", {"seconds": 4}),
+        open_metric("pass@k", {"k": 1, "seconds": 4}),
     ]
     assert len({json.dumps(dict(metric.identity()), sort_keys=True) for metric in made}) == len(made)
 
@@ -88,8 +88,9 @@ def test_options_are_part_of_the_identity() -> None:
         ("pass@3", {"k": 3}, "the metric `pass@3` says its k already; leave out the option `k`"),
         ("pass@k", {"k": 0}, "option `k` of metric `pass@k` must be a whole number from 1, not 0"),
         ("pass@k", {"k": True}, "option `k` of metric `pass@k` must be a whole number"),
-        ("pass@k", {"seconds": 0}, "option `seconds` of metric `pass@k` must be a number above 0, not 0"),
-        ("pass@k", {"seconds": math.nan}, "must be a number above 0"),
+        ("pass@k", {}, "the metric `pass@k` needs its k: call it `pass@1`, `pass@5` or the like, or give the option `k`"),
+        ("pass@k", {"k": 1, "seconds": 0}, "option `seconds` of metric `pass@k` must be a number above 0, not 0"),
+        ("pass@k", {"k": 1, "seconds": math.nan}, "must be a number above 0"),
         ("judge", {"judge": "llm-eval"}, "metric `judge` asks a model, and none is given"),
     ],
 )
