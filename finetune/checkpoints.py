@@ -14,6 +14,8 @@ import re
 import shutil
 from pathlib import Path
 
+from judges.errors import reason_of
+
 COMPLETE = "complete.json"
 NAME = re.compile(r"checkpoint-(\d+)")
 
@@ -45,7 +47,7 @@ def fault(checkpoint: Path) -> str | None:
     except FileNotFoundError:
         return "was not written to its end"
     except (OSError, ValueError) as error:
-        return f"has a list of its files that cannot be read: {error}"
+        return f"has a list of its files that cannot be read: {reason_of(error)}"
     for name, digest in listed.items():
         file = checkpoint / name
         try:

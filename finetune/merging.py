@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from finetune.model import NUMBERS
 from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 
 
 def merge(base: Path, adapter: Path, output: Path, dtype: Literal["bfloat16", "float32"] = "bfloat16") -> Path:
@@ -61,5 +61,5 @@ def base_of(adapter: Path) -> Path:
     try:
         name = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError) as error:
-        raise MagistrateError(f"{file} does not say which model it was trained on: {error}") from None
+        raise MagistrateError(f"{file} does not say which model it was trained on: {reason_of(error)}") from None
     return weights.locate(str(name))

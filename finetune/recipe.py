@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
+from judges.input_file import check_file
 
 FOLDER = Path(__file__).parent / "recipes"
 SUFFIX = ".toml"
@@ -101,10 +102,11 @@ class Recipe(Part):
             if str(name) not in recipe_names():
                 raise MagistrateError(f"there is no recipe `{name}`: give one of {', '.join(recipe_names())}, or a {SUFFIX} file")
             path = FOLDER / f"{name}{SUFFIX}"
+        check_file(path)
         try:
             found = tomllib.loads(path.read_bytes().decode())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise MagistrateError(f"the recipe {path} cannot be read: {error}") from None
+            raise MagistrateError(f"the recipe {path} cannot be read: {reason_of(error)}") from None
         variants = found.pop("variants", {})
         if variant is not None:
             if variant not in variants:

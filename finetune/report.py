@@ -19,7 +19,7 @@ from evals.whole_files import write_whole
 from finetune.experiment import Experiment, Values
 from finetune.picture import drawn, svg
 from finetune.table import rows_of, table
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 
 PAPER = Path(__file__).parent / "table_1.toml"
 
@@ -42,7 +42,7 @@ def write_report(experiment: Experiment, values: Values, folder: Path) -> list[P
     try:
         return [write_whole(folder / name, data) for name, data in files.items()]
     except OSError as error:
-        raise MagistrateError(f"the table cannot be written to {folder}: {error}") from error
+        raise MagistrateError(f"the table cannot be written to {folder}: {reason_of(error)}") from error
 
 
 def page(found: Figures) -> str:

@@ -12,8 +12,9 @@ from typing import Any, get_args
 from judges.affinity import Affinity, Evidence, Output
 from judges.discovery import Discovery, Shrink, Task
 from judges.engines import weights
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 from judges.grouse import Grouse
+from judges.input_file import check_file
 from judges.insight import Insight
 from judges.judge import Judge
 from judges.jury import JURY
@@ -132,9 +133,13 @@ NAMES = "a file of names, a JSON list or one a line"
 def _spell_names(text: str) -> object:
     """What a file of names holds: a JSON list, or one name a line."""
     try:
+        check_file(Path(text))
+    except MagistrateError as error:
+        raise ValueError(str(error)) from None
+    try:
         content = Path(text).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"must be {NAMES}; {text} cannot be read ({error})") from None
+        raise ValueError(f"must be {NAMES}; {text} cannot be read ({reason_of(error)})") from None
     if not content.lstrip().startswith("["):
         return [line.strip() for line in content.splitlines() if line.strip()]
     try:

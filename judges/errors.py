@@ -67,3 +67,8 @@ class CannotContinueError(RequestError):
 
 class EngineError(MagistrateError):
     """The engine cannot be started, or can answer nothing more. The run stops and keeps what is judged."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why something failed, in a line, without the number and the path that Python writes around a reason of the system."""
+    return str(getattr(error, "strerror", None) or error).partition("\n")[0]

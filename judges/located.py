@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from judges.errors import MagistrateError
+from judges.input_file import check_file
 from judges.samples import kind_of
 
 SUFFIXES = (".toml", ".yaml", ".yml")
@@ -111,6 +113,10 @@ def _check_size(source: LocatedFile) -> None:
 def _file_text(path: Path) -> str:
     if path.suffix.lower() not in SUFFIXES:
         raise UnreadableError("the file must end in .toml, .yaml or .yml")
+    try:
+        check_file(path)
+    except MagistrateError as error:
+        raise UnreadableError(str(error).removeprefix(f"{path} ")) from None
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from judges.errors import MagistrateError
+from judges.input_file import check_file
 from judges.json_text import RepeatedKeyError, parse_json
 from judges.judge import Sample
 from judges.samples import kind_of, well_formed
@@ -58,6 +59,7 @@ def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
         MagistrateError: There is no such file, it has another suffix, as a whole it is not what its suffix says, or there is no
             such encoding.
     """
+    check_file(path)
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise MagistrateError(f"{path}: unknown kind of file; samples come as {', '.join(READERS)}")
@@ -97,6 +99,7 @@ def count_rows(path: Path) -> int | None:
 
 
 def _count(path: Path) -> int | None:
+    check_file(path)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         with path.open("rb") as file:
             return sum(1 for line in file if line.strip())

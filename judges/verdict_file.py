@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from judges.errors import MagistrateError
+from judges.input_file import check_file
 from judges.judge import Judge
 from judges.verdict import Fingerprint, Verdict, fault_in
 
@@ -334,6 +335,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         MagistrateError: It cannot be read.
     """
+    check_file(path)
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):

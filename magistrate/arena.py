@@ -17,7 +17,7 @@ from judges import catalog
 from judges.bench import OwnBench
 from judges.engines import ENGINES
 from judges.engines.engine import and_close
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 from magistrate.flags import BaseUrl, Debug, Dtype, Encoding, EngineName, Folder, Limit, Seed, Window
 from magistrate.share import check_any
 from magistrate.studies import open_judge_engine, open_named_engine
@@ -267,7 +267,7 @@ def _report(tournament: Tournament, played: Played, options: Options, output: Pa
     try:
         battles = write_battles(played.battles, output)
     except OSError as error:
-        raise MagistrateError(f"the battles cannot be written to {output}: {error}") from error
+        raise MagistrateError(f"the battles cannot be written to {output}: {reason_of(error)}") from error
     answers = {one.model: one.texts for one in tournament.answers}
     shown = examples(played.battles, tournament.questions.questions, answers, played.verdicts)
     _tell(found, [*write(found, output, shown), battles])

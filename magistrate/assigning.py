@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from judges.errors import MagistrateError
+from judges.input_file import check_file
 from judges.json_text import parse_json
 from magistrate.columns import id_places, read_scores
 from solver import Assignment, SolverError, assign
@@ -82,7 +83,8 @@ def assign_file(
 
 
 def _check_paths(source: Path, output: Path, *, overwrite: bool) -> None:
-    if not source.is_file():
+    check_file(source)
+    if not source.exists():
         raise MagistrateError(f"{source}: there is no such file")
     if output.suffix.lower() not in WRITERS:
         raise MagistrateError(f"{output}: unknown kind of file; give `-o` a name that ends in {', '.join(WRITERS)}")
@@ -104,6 +106,7 @@ def _number(slack: str) -> float:
 
 
 def _read_priors(path: Path, names: list[str]) -> list[float]:
+    check_file(path)
     try:
         given = parse_json(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:

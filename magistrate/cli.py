@@ -118,11 +118,9 @@ def score(
         own_options = llm_eval_options(name, metric, scale, reference)
         court = catalog.open_judge(name, options, **own_options)
         columns = pairs(column, "--field", "field=column")
-        if not source.exists():
-            raise MagistrateError(f"{source}: there is no such file")
+        check_source(source, [court], columns, limit)
         if output.exists() and output.samefile(source):
             raise MagistrateError(f"{output} holds the samples; give `-o` another file")
-        check_source(source, [court], columns, limit)
         how: Scoring = {
             "console": own_console(),
             "columns": columns,

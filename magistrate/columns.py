@@ -16,6 +16,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from judges.errors import MagistrateError
+from judges.input_file import check_file
 from judges.json_text import parse_json
 
 BATCH = 1 << 18
@@ -58,6 +59,7 @@ def read_scores(path: Path, attributes: Sequence[str] = (), row_id: str | None =
     Raises:
         MagistrateError: The file cannot be read, lacks a named column, or an attribute's column does not hold numbers.
     """
+    check_file(path)
     if path.suffix.lower() not in READERS:
         raise MagistrateError(f"{path}: unknown kind of file; scores come as {', '.join(READERS)}")
     wanted = {*attributes, *([] if row_id is None else [row_id])}

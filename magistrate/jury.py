@@ -18,7 +18,8 @@ from judges.agreement import MetricAgreement, weakest_levels
 from judges.bench import OwnBench
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine
-from judges.errors import EngineError, MagistrateError
+from judges.errors import EngineError, MagistrateError, reason_of
+from judges.input_file import check_file
 from judges.judge import Judge, Level
 from judges.jury import JURY, Combine, Jury, Member
 from judges.located import SUFFIXES
@@ -99,12 +100,13 @@ class JuryFile(BaseModel):
         Raises:
             MagistrateError: There is no such file, or it is not in order; the first fault is named.
         """
+        check_file(path)
         try:
             return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise MagistrateError(f"{path}: there is no such file") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise MagistrateError(f"{path} is no jury that can be read: {error}") from None
+            raise MagistrateError(f"{path} is no jury that can be read: {reason_of(error)}") from None
         except ValidationError as error:
             problem = error.errors()[0]
             raise MagistrateError(f"{path}: {_place(problem['loc'])}: {problem['msg']}") from None

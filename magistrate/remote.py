@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from judges.catalog import JUDGES, RUBRIC
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
+from judges.input_file import check_file
 from judges.judge import Judge, Sample
 from judges.located import SUFFIXES
 from judges.runner import Question, unscored
@@ -78,10 +79,11 @@ def asked(name: str, judge: Judge, texts: Mapping[str, str], given: Mapping[str,
         options = {key: value for key, value in given.items() if value is not None}
         options |= JUDGES[name].values(name, texts, as_text=True)
         return Asked(judge, name, {**asking, "options": options})
+    check_file(file)
     try:
         text = file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise MagistrateError(f"{file} cannot be read: {error}") from None
+        raise MagistrateError(f"{file} cannot be read: {reason_of(error)}") from None
     options = RUBRIC.values(name, texts, as_text=True)
     language: Literal["toml", "yaml"] = "toml" if file.suffix.lower() == ".toml" else "yaml"
     return Asked(judge, None, {**asking, "options": options, "rubric": text, "rubric_format": language})

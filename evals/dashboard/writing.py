@@ -11,7 +11,7 @@ from evals.dashboard.page import page
 from evals.dashboard.pictures import picture_names, pictures
 from evals.dashboard.text import markdown
 from evals.whole_files import write_whole
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 
 PARTS = ("title", "made", "counts", "metric", "models", "kinds", "samples", "insights")
 
@@ -42,5 +42,5 @@ def write(report: Mapping[str, Any], folder: Path) -> list[Path]:
             if name not in drawn:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise MagistrateError(f"the page cannot be written to {folder}: {error}") from error
+        raise MagistrateError(f"the page cannot be written to {folder}: {reason_of(error)}") from error
     return written

@@ -18,7 +18,8 @@ from evals.qualeval.options import Options
 from evals.qualeval.study_folder import StudyFolder
 from evals.tasks import Instance, Task
 from judges.discovery import Discovery, Shrink
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
+from judges.input_file import check_file
 from judges.json_text import parse_json
 from judges.qualeval import Kind
 from judges.sources import Row
@@ -107,10 +108,11 @@ def read_given(path: Path) -> dict[Kind, Found]:
         MagistrateError: The file cannot be read, or holds something else.
     """
     kinds: tuple[Kind, ...] = ("domain", "subtask")
+    check_file(path)
     try:
         found = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise MagistrateError(f"{path} cannot be read: {error}") from None
+        raise MagistrateError(f"{path} cannot be read: {reason_of(error)}") from None
     if not isinstance(found, dict) or not found or found.keys() - set(kinds):
         raise MagistrateError(f"{path} must be an object of lists, `domain` and `subtask`")
     lists: dict[Kind, Found] = {}

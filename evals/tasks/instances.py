@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.tasks.task import Task
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
+from judges.input_file import check_file
 from judges.sources import Row, read_rows
 
 IDS_SHOWN = 10
@@ -177,6 +178,7 @@ def _rows(task: Task, path: Path) -> Iterator[Row]:
     if task.fields.columns is None or path.suffix.lower() != ".csv":
         yield from read_rows(path)
         return
+    check_file(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             for number, cells in enumerate(csv.reader(file), start=1):
@@ -187,7 +189,7 @@ def _rows(task: Task, path: Path) -> Iterator[Row]:
                     continue
                 yield Row(str(number), place, dict(zip(task.fields.columns, cells, strict=True)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise MagistrateError(f"{path} cannot be read: {error}") from None
+        raise MagistrateError(f"{path} cannot be read: {reason_of(error)}") from None
 
 
 def add_fault(faults: dict[str, Fault], what: str, row_id: str, model: str | None = None) -> None:

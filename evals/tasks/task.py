@@ -12,7 +12,8 @@ from typing import Annotated, Any, get_args
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from judges.discovery import Task as Words
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
+from judges.input_file import check_file
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".toml"
@@ -65,10 +66,11 @@ class Task(BaseModel):
             if str(name) not in task_names():
                 raise MagistrateError(f"there is no task `{name}`: give one of {', '.join(task_names())}, or a {SUFFIX} file")
             path = FOLDER / f"{name}{SUFFIX}"
+        check_file(path)
         try:
             found = tomllib.loads(path.read_bytes().decode())
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise MagistrateError(f"the task {path} cannot be read: {error}") from None
+            raise MagistrateError(f"the task {path} cannot be read: {reason_of(error)}") from None
         try:
             return cls.model_validate({"name": path.stem, **found})
         except ValidationError as error:

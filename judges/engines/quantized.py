@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.engines import weights
-from judges.errors import EngineError
+from judges.errors import EngineError, reason_of
 
 QUANTIZATIONS = ("8bit", "4bit")
 
@@ -42,7 +42,7 @@ def check(folder: Path, quantization: str) -> None:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise EngineError(f"{folder / 'config.json'} cannot be read: {error}") from error
+        raise EngineError(f"{folder / 'config.json'} cannot be read: {reason_of(error)}") from error
     if "quantization_config" in config:
         raise EngineError(f"the model in {folder} is quantised already; leave quantization = {quantization!r} out")
     _require("bitsandbytes", quantization)

@@ -148,7 +148,7 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(MagistrateError, match="no such file"):
         list(read_rows(tmp_path / "none.jsonl"))
     (tmp_path / "folder.jsonl").mkdir()
-    with pytest.raises(MagistrateError, match="cannot be read"):
+    with pytest.raises(MagistrateError, match="is a folder; give a file"):
         list(read_rows(tmp_path / "folder.jsonl"))
 
 

@@ -136,7 +136,8 @@ def programs(folder: Path, prediction: object, *more: str) -> list[str]:
     lists.write_text(json.dumps(ATTRIBUTES))
     return [
         *("qualeval", "run", "--config", str(folder / "task.toml"), "--data", str(folder / "data.jsonl")),
-        *("--predictions", f"mine={folder / 'answers.jsonl'}", "--attributes", str(lists), "-o", str(folder / "report"), *more),
+        *("--predictions", f"mine={folder / 'answers.jsonl'}", "--attributes", str(lists), "-o", str(folder / "report")),
+        *("--model", "magistrate-tiny", *more),
     ]
 
 
