@@ -138,7 +138,7 @@ async def judge_into(file: VerdictFile, questions: Iterable[Question], bench: Be
 
     def askable() -> Iterator[Question]:
         for question in questions:
-            if not file.needs(question.key, question.row.occurrence):
+            if not file.needs(question.key, question.row.occurrence, question.row.id):
                 tally.kept += 1
             elif question.inquiry is None:
                 add(unscored(question, question.problem or "the row holds no sample", bench.judge, file.fingerprint.digest))

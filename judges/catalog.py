@@ -144,7 +144,7 @@ def _spell_names(text: str) -> object:
         return [line.strip() for line in content.splitlines() if line.strip()]
     try:
         return json.loads(content)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"is not a JSON list: {error}") from None
 
 

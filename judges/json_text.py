@@ -23,10 +23,12 @@ def parse_json(text: str | bytes) -> Any:
 
     Raises:
         RepeatedKeyError: An object has a key twice.
-        ValueError: It is no JSON.
-        RecursionError: It is nested too deeply.
+        ValueError: It is no JSON, or nested too deeply.
     """
-    return _DECODER.decode(text if isinstance(text, str) else text.decode(json.detect_encoding(text)))
+    try:
+        return _DECODER.decode(text if isinstance(text, str) else text.decode(json.detect_encoding(text)))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -173,8 +173,6 @@ def _parse(line: bytes) -> Any:
         return ValueError(f"is not JSON: {error.msg} at column {error.colno}")
     except ValueError as error:  # a number of thousands of digits
         return ValueError(f"is not JSON that can be read: {str(error).split(';')[0]}")
-    except RecursionError:
-        return ValueError("is not JSON that can be read: it is nested too deeply")
 
 
 def _read_json(path: Path) -> Iterator[tuple[int, Any]]:

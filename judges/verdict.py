@@ -67,6 +67,10 @@ class Fingerprint:
         return hashlib.sha256(json.dumps(self.fields(), sort_keys=True).encode()).hexdigest()[:16]
 
 
+class NoJsonError(ValueError):
+    """A line is no JSON. The last line of a file may be one that was not written to its end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a judge made of one sample. On disk it is one JSON line with these fields, in this order.
@@ -125,7 +129,11 @@ class Verdict:
         Raises:
             ValueError: The line is no verdict; its text names the field.
         """
-        parse_json(line)
+        line = line.rstrip()
+        try:
+            parse_json(line)
+        except json.JSONDecodeError as error:
+            raise NoJsonError(f"it is no JSON: {error.msg} at column {error.colno}" if line else "it is empty") from None
         try:
             verdict = _READER.validate_json(line)
         except ValidationError as error:
@@ -147,6 +155,9 @@ def fault_in(verdict: Verdict, judge: Judge) -> str | None:
     if verdict.scores is None:
         return None
     legal = judge.legal
+    lacking = next((metric for metric in legal if metric not in verdict.scores), None)
+    if lacking is not None:
+        return f"field `scores` lacks `{lacking}`, which judge `{judge.name}` scores"
     for metric, score in verdict.scores.items():
         if metric not in legal:
             return f"field `scores` has `{metric}`, which judge `{judge.name}` does not score"

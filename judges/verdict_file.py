@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from judges.errors import MagistrateError
 from judges.input_file import check_file
+from judges.json_text import parse_json
 from judges.judge import Judge
-from judges.verdict import Fingerprint, Verdict, fault_in
+from judges.verdict import Fingerprint, NoJsonError, Verdict, fault_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +54,7 @@ class VerdictFile:
         self._written = bytearray()
         self._later_rows: dict[int, int] = {}  # of the input: number of a row to its occurrence, where that is not 1
         self._later_lines: dict[int, int] = {}  # of the file
+        self._row_names, self._line_names = array("q"), array("q")  # hashes of ids
 
     def __enter__(self) -> Self:
         """Open the file, mend it and read what is judged already.
@@ -84,13 +86,16 @@ class VerdictFile:
             self._file.close()
             self._file = None
 
-    def needs(self, key: str, occurrence: int = 1) -> bool:
+    def needs(self, key: str, occurrence: int = 1, name: str | None = None) -> bool:
         """Whether the next sample of the input is still to be judged. Call it once for each sample, in the input's order.
 
         Args:
             key: What the judge is shown, and the sample's id.
             occurrence: Which of the samples of this id it is.
+            name: The sample's id, if verdicts are to be compared with it.
         """
+        if name is not None:
+            self._row_names.append(hash(name))
         raw = bytes.fromhex(key)
         if occurrence > 1:
             self._later_rows[len(self._input) // KEY_BYTES] = occurrence
@@ -121,7 +126,7 @@ class VerdictFile:
             raise MagistrateError(
                 f"{self.path} cannot be written: {cause}; what is judged is safe, and the same command goes on from there"
             ) from error
-        self._note(bytes.fromhex(verdict.sample), verdict.occurrence)
+        self._note(bytes.fromhex(verdict.sample), verdict)
 
     def finish(self, *, whole: bool = True) -> Path | None:
         """Put the verdicts in the order of the input, once every sample has one.
@@ -135,13 +140,18 @@ class VerdictFile:
 
         Returns:
             The file of verdicts left over, ``None`` where none was moved.
+
+        Raises:
+            MagistrateError: A verdict has another id than its sample, or the file cannot be written.
         """
-        if self._written == self._input and self._later_lines == self._later_rows:
+        ordered_already = self._written == self._input and self._later_lines == self._later_rows
+        if ordered_already and self._row_names in (self._line_names, array("q")):
             return None
         starts = array("Q", [0])
         for line in self._lines():
             starts.append(starts[-1] + len(line))
         chosen = _matched(self._written, self._input)
+        self._check_names(starts, chosen)
         leaving, staying = self._others(starts, chosen, whole=whole)
         ordered = self.path.with_name(self.path.name + ".ordered")
         leftover = self.path.with_name(f"{self.path.stem}.leftover{self.path.suffix}")
@@ -164,6 +174,14 @@ class VerdictFile:
                 f"{self.path} is complete but could not be put in the input's order: {error.strerror or error}"
             ) from error
         return leftover if len(leaving) else None
+
+    def _check_names(self, starts: array[int], chosen: NDArray[Any]) -> None:
+        for number, name in zip(chosen, self._row_names, strict=False):
+            if self._line_names[number] != name:
+                found = json.dumps(Verdict.from_json(self._line(starts, number)).id, ensure_ascii=False)
+                raise MagistrateError(
+                    f"{self.path} line {number + 1}: field `id` is {found}, but its sample has another id; {MEND}"
+                )
 
     def asked(self) -> Iterator[Verdict]:
         """Read the verdicts on the samples that were asked about, in the input's order. The file must be finished."""
@@ -192,10 +210,11 @@ class VerdictFile:
         """A number for the id of a line and its occurrence."""
         return hash((Verdict.from_json(self._line(starts, number)).id, occurrence))
 
-    def _note(self, key: bytes, occurrence: int) -> None:
+    def _note(self, key: bytes, verdict: Verdict) -> None:
         """Note a line of the file."""
-        if occurrence > 1:
-            self._later_lines[len(self._written) // KEY_BYTES] = occurrence
+        if verdict.occurrence > 1:
+            self._later_lines[len(self._written) // KEY_BYTES] = verdict.occurrence
+        self._line_names.append(hash(verdict.id))
         self._written += key
 
     def _line(self, starts: array[int], number: int) -> bytes:
@@ -245,7 +264,7 @@ class VerdictFile:
             check_scores(verdict, self.judge, self.path, number)
             if verdict.final:
                 self._found[key] += 1
-                self._note(key, verdict.occurrence)
+                self._note(key, verdict)
             else:
                 dropped = True
         self._file.truncate(end)
@@ -359,7 +378,7 @@ def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[
         try:
             verdict = Verdict.from_json(line)
         except ValueError as error:
-            torn = isinstance(error, json.JSONDecodeError | UnicodeDecodeError) and not line.endswith(b"\n")
+            torn = isinstance(error, NoJsonError | UnicodeDecodeError) and not line.endswith(b"\n")
             mended = "; the run that wrote it was stopped there, and the same command goes on from it" if torn else ""
             raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}{mended}") from None
         check_scores(verdict, judge, path, number)
@@ -385,9 +404,10 @@ def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int)
 def known_fingerprints(path: Path) -> dict[str, Any]:
     """What the fingerprints of a file of verdicts stand for, as the file beside it says; nothing where there is none."""
     try:
-        return dict(json.loads(_sidecar(path).read_text()))
+        found = parse_json(_sidecar(path).read_text())
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _sidecar(path: Path) -> Path:

@@ -109,7 +109,7 @@ def _read_priors(path: Path, names: list[str]) -> list[float]:
     check_file(path)
     try:
         given = parse_json(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise MagistrateError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(given, dict):
         raise MagistrateError(f"{path} must hold an object from each attribute to its share or count")

@@ -13,7 +13,7 @@ from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.llm_eval import LLMEval
 from judges.verdict import Fingerprint, Status, Verdict
-from judges.verdict_file import VerdictFile
+from judges.verdict_file import VerdictFile, numbered_verdicts
 
 PRINT = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
 
@@ -265,6 +265,7 @@ def test_fields_of_a_later_version_are_passed_over_and_missing_ones_have_their_d
         ({"scores": {"a": None}}, "field `scores.a` is null, but judge"),
         ({"scores": {"a": 1, "b": 2}}, "field `scores` has `b`, which judge `llm-eval` does not score"),
         ({"expected": {"a": {"expectation": 9.5, "entropy": 0.1}}}, "field `expected.a` is 9.5, but judge"),
+        ({"scores": {}}, "field `scores` lacks `a`, which judge `llm-eval` scores"),
     ],
 )
 def test_a_line_edited_by_hand_is_refused_by_its_field(tmp_path: Path, fields: dict[str, object], complaint: str) -> None:
@@ -276,6 +277,52 @@ def test_a_line_edited_by_hand_is_refused_by_its_field(tmp_path: Path, fields: d
     assert complaint in str(caught.value)
     assert "mend the line, or take it out to have its sample judged again" in str(caught.value)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("\n", "line 2 is no verdict of Magistrate: it is empty; mend"),
+        (" \r\n", "line 2 is no verdict of Magistrate: it is empty; mend"),
+        ('{"id": \n', "line 2 is no verdict of Magistrate: it is no JSON: Expecting value at column 7; mend"),
+        ("[" * 100_000 + "\n", "line 2 is no verdict of Magistrate: it is nested too deeply; mend"),
+    ],
+)
+def test_a_line_that_is_none_is_named_once(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text(line(1) + text + line(2))
+    with pytest.raises(MagistrateError) as caught, VerdictFile(path, PRINT):
+        pass
+    assert complaint in str(caught.value)
+    if text.strip():
+        with pytest.raises(MagistrateError, match="line 2 is no verdict") as caught:
+            list(numbered_verdicts(path))
+        assert "judge" not in str(caught.value)
+        assert str(caught.value).count("line ") == 1
+    else:
+        assert [number for number, _ in numbered_verdicts(path)] == [1, 3]
+
+
+@pytest.mark.parametrize("order", [[1, 2], [2, 1]])
+def test_an_id_edited_by_hand_is_refused_by_its_line(tmp_path: Path, order: list[int]) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_text(line(1) + line(2, id="mine"))
+    with VerdictFile(path, PRINT) as file:
+        assert [file.needs(key(number), name=str(number)) for number in order] == [False, False]
+        with pytest.raises(MagistrateError, match='line 2: field `id` is "mine", but its sample has another id; mend the line'):
+            file.finish()
+    path.write_text(line(1) + line(2))
+    with VerdictFile(path, PRINT) as file:
+        assert [file.needs(key(number), name=str(number)) for number in order] == [False, False]
+        assert file.finish() is None
+    assert ids(path) == [str(number) for number in order]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "5", "{"])
+def test_fingerprints_that_are_none_are_passed_over(tmp_path: Path, text: str) -> None:
+    judge(tmp_path / "v.jsonl", [1])
+    (tmp_path / "v.jsonl.fingerprints.json").write_text(text)
+    assert judge(tmp_path / "v.jsonl", [1]) == []
 
 
 def test_a_key_twice_is_no_verdict() -> None:
