@@ -72,3 +72,8 @@ class EngineError(MagistrateError):
 def reason_of(error: Exception) -> str:
     """Why something failed, in a line, without the number and the path that Python writes around a reason of the system."""
     return str(getattr(error, "strerror", None) or error).partition("\n")[0]
+
+
+def counted(amount: int, one: str, more: str | None = None) -> str:
+    """A count and what it counts: 1 instance, 2 instances."""
+    return f"{amount:,} {one if amount == 1 else more or one + 's'}"

@@ -150,13 +150,14 @@ def report(
     ties: TiesFlag = "half",
     bootstrap: Rounds = 1000,
     seed: Seed = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a report on something else in the folder.")] = False,
     debug: Debug = False,
 ) -> None:
     """Report on verdicts that are there already."""
     from evals.arena.gathering import Beside, gather
     from evals.arena.keeping import examples
     from evals.arena.report import report as figures
-    from evals.arena.writing import write
+    from evals.arena.writing import check_folder, write
 
     with clear_errors(debug=debug):
         asked = None if questions is None else _questions(questions, field, encoding, None)
@@ -180,6 +181,8 @@ def report(
             shown = examples(battles, asked.questions, texts)
         faults = [*(asked.faults if asked else ()), *(fault for one in contestants for fault in one.faults), *faults]
         found = figures(battles, options, faults=faults, made=made)
+        if not overwrite:
+            check_folder(found, output)
         _tell(found, write(found, output, shown))
 
 

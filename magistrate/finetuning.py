@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from judges.engines.engine import and_close
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from magistrate.calls import LOCAL
 from magistrate.flags import BaseUrl, Debug, EngineName, Seed
 from magistrate.studies import open_judge_engine
@@ -118,8 +118,8 @@ def grouse(
         if is_first():
             output.mkdir(parents=True, exist_ok=True)
             write_split(found, output)
-            told = f"{len(found.training):,} samples to train on, {len(found.validation):,} to validate on, {found.unused:,} more"
-            console.print(f"{told}; {len(found.rejected):,} cannot be learned from", highlight=False)
+            told = f"{counted(len(found.training), 'sample')} to train on, {len(found.validation):,} to validate on"
+            console.print(f"{told}, {found.unused:,} more; {len(found.rejected):,} cannot be learned from", highlight=False)
         _train(console, how, [*found.training, *found.rejected], found.validation, output, seed, report_to, debug=debug)
 
 

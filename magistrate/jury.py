@@ -18,7 +18,7 @@ from judges.agreement import MetricAgreement, weakest_levels
 from judges.bench import OwnBench
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine
-from judges.errors import EngineError, MagistrateError, reason_of
+from judges.errors import EngineError, MagistrateError, counted, reason_of
 from judges.input_file import check_file
 from judges.judge import Judge, Level
 from judges.jury import JURY, Combine, Jury, Member
@@ -244,7 +244,7 @@ def _deliberate(jury: Jury, files: Mapping[str, Path], failures: Mapping[str, st
                 target.write(verdict.to_json() + "\n")
                 summary.add(verdict)
         if summary.scored + summary.unscored.total() < count:
-            raise MagistrateError(f"a member's file has fewer than {count:,} verdicts: run the same command again")
+            raise MagistrateError(f"a member's file has fewer than {counted(count, 'verdict')}: run the same command again")
         stated = {metric: asdict(found) for metric, found in jury.agreement().items()}
         agreement.write_text(json.dumps(stated, indent=2) + "\n")
         agreement.replace(output.with_name(output.name + ".agreement.json"))

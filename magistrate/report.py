@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from judges.errors import counted
 from judges.summary import Summary
 from magistrate.jury import Hearing
 from magistrate.scoring import Outcome
@@ -27,7 +28,8 @@ def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
     if outcome.tally.kept:
         console.print(f"{outcome.tally.kept:,} had been judged by an earlier run")
     if outcome.repeats:
-        console.print(f"{outcome.repeats:,} rows have the id of an earlier row; `occurrence` tells their verdicts apart")
+        rows = counted(outcome.repeats, "row has", "rows have")
+        console.print(f"{rows} the id of an earlier row; `occurrence` tells their verdicts apart")
     usage = outcome.summary.usage
     if usage.prompt_tokens:
         share = usage.cached_tokens / usage.prompt_tokens

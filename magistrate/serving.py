@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import socket
 from types import FrameType
 
 import uvicorn
 from rich.console import Console
 from rich.table import Table
 
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from magistrate.stopping import stopping
+from server.app import DRAIN_SECONDS as BATCH_SECONDS
 from server.app import create_app
+from server.court import Court
 from server.hosting.models_file import preset_for_this_machine, read_models
 from server.safety.keys import make_key
 from server.safety.logs import configure_logs
@@ -31,11 +34,36 @@ class _Server(uvicorn.Server):
 
     stopped_by: int | None = None
 
+    def __init__(self, config: uvicorn.Config, court: Callable[[], Court], console: Console) -> None:
+        super().__init__(config)
+        self._court, self._console = court, console
+        self._told: set[str] = set()
+
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Stop at a signal for as long as the server runs."""
         with stopping(self._stop):
             yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say of each model once that it is ready, or that it failed."""
+        for name, host in self._court().hosts.items():
+            if name not in self._told and host.state in ("ready", "failed"):
+                self._told.add(name)
+                self._say(f"{name} is ready" if host.state == "ready" else f"{name} cannot be loaded: {host.reason}")
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Stop, and say what is waited for."""
+        calls = counted(len(self.server_state.tasks), "call")
+        self._say(
+            f"stopping: waiting up to {DRAIN_SECONDS} s for {calls} and {BATCH_SECONDS:.0f} s for lines of batches; "
+            "a second Ctrl-C ends at once"
+        )
+        await super().shutdown(sockets)
+
+    def _say(self, sentence: str) -> None:
+        self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.stopped_by = number
@@ -63,12 +91,14 @@ def serve(settings: Settings, models: str | None, console: Console) -> None:
             f"make one with `magistrate keys add NAME --database {settings.database}`"
         )
     configure_logs(samples=settings.log_samples)
-    config = serving_config(create_app(settings, hosted, store), settings, timeout_graceful_shutdown=DRAIN_SECONDS)
-    server = _Server(config)
+    app = create_app(settings, hosted, store)
+    config = serving_config(app, settings, timeout_graceful_shutdown=DRAIN_SECONDS)
+    server = _Server(config, lambda: app.state.court, console)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     console.print(
         f"serving {', '.join(hosted.models)} on http://{host}:{settings.port} (the API: /docs); Ctrl-C stops", highlight=False
     )
+    console.print("loading: a line says here when a model is ready, and calls wait for it", highlight=False)
     try:
         server.run()
     finally:

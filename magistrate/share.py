@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from judges.summary import Summary
 from judges.verdict import Verdict
 
@@ -33,7 +33,7 @@ def check_share(summary: Summary, least: float | None = None) -> None:
     scored, unscored = summary.scored, summary.unscored
     asked = scored + unscored.total()
     if asked and not scored:
-        raise MagistrateError(f"none of {asked:,} samples is scored ({_reasons(unscored)})")
+        raise MagistrateError(f"none of {counted(asked, 'sample')} is scored ({_reasons(unscored)})")
     if least is not None and scored < least * asked:
         raise MagistrateError(
             f"{scored:,} of {asked:,} samples are scored, {scored / asked:.1%}, which is less than `--fail-under {least:g}` "

@@ -17,7 +17,7 @@ from judges.catalog import usual_judge
 from judges.engines.async_vllm import Adapter
 from judges.engines.engine import Engine
 from judges.engines.pattern_guard import CALLER
-from judges.errors import EngineError
+from judges.errors import EngineError, counted
 from judges.judge import Judge
 from judges.runner import Question, Runner, prepare
 from judges.sources import Row, row_id
@@ -169,7 +169,7 @@ class Court:
         CALLER.set(_share(caller, urgent=urgent))
         if len(request.samples) > self.settings.max_samples:
             most = self.settings.max_samples
-            why = f"a call takes {most:,} samples, this one has {len(request.samples):,}; send a batch"
+            why = f"a call takes {counted(most, 'sample')}, this one has {len(request.samples):,}; send a batch"
             raise ApiError(413, why, code="too_many_samples", param="samples")
         host, adapter = self.find(request.model)
         judge = await asyncio.to_thread(judge_of, request, usual_judge(host.spec.model))

@@ -17,6 +17,25 @@ from judges.samples import well_formed
 PICTURES = ("by_capa.png", "by_lang.png", "ratings.png")
 
 
+def check_folder(report: Mapping[str, Any], folder: Path) -> None:
+    """See that a folder has no report on something else.
+
+    Raises:
+        MagistrateError: It has one: on verdicts of other files, or on none of these models.
+    """
+    try:
+        there = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    made = there.get("made") if isinstance(there, dict) else None
+    source = made.get("source") if isinstance(made, dict) else None
+    models = there.get("models") if isinstance(there, dict) else None
+    known = {one for one in models if isinstance(one, str)} if isinstance(models, list) else set()
+    if source not in (None, report["made"].get("source")) or known.isdisjoint(report["models"]):
+        of = f"on {source}" if source else "on something else"
+        raise MagistrateError(f"{folder} holds a report {of}; give `-o` another folder, or `--overwrite`")
+
+
 def write(report: Mapping[str, Any], folder: Path, examples: Mapping[str, Any] | None = None) -> list[Path]:
     """Write ``index.html``, ``report.md``, ``report.json`` and the pictures, each whole or not at all, and return the files.
 

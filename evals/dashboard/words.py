@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evals.plain_text import plain
+from judges.errors import counted as counted
 from judges.qualeval import Kind
 
 SINGULAR: dict[Kind, str] = {"domain": "domain", "subtask": "sub-task"}
@@ -51,11 +52,6 @@ def percent(share: float | None) -> str:
 def interval(low: float | None, high: float | None, decimals: int = 3) -> str:
     """An interval, from its lower to its upper end."""
     return NONE if low is None or high is None else f"{number(low, decimals)} to {number(high, decimals)}"
-
-
-def counted(amount: int, one: str, more: str | None = None) -> str:
-    """A count and what it counts: 1 instance, 2 instances."""
-    return f"{amount:,} {one if amount == 1 else more or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

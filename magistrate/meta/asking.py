@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from judges import catalog
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from judges.judge import Judge
 from judges.samples import well_formed
 from judges.sources import Row
@@ -163,4 +163,4 @@ def write_samples(rows: Sequence[Row], path: Path, *, overwrite: bool) -> None:
         write_whole(path, well_formed("\n".join(lines) + "\n"))
     except OSError as error:
         raise MagistrateError(f"{path} cannot be written: {error.strerror or error}") from error
-    Console().print(f"{len(rows):,} samples: {path}", markup=False, highlight=False)
+    Console().print(f"{counted(len(rows), 'sample')}: {path}", markup=False, highlight=False)

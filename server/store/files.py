@@ -12,7 +12,7 @@ from server.store.database import Area, Database
 from server.store.errors import StoreConflictError, StoreQuotaError
 from server.store.ids import new_id
 from server.store.records import Answer, FilePart, FileRecord
-from server.store.room import MIB
+from server.store.room import size_of
 from server.store.schema import batches, file_parts, files
 
 UNFINISHED = ("in_progress", "cancelling")
@@ -226,6 +226,6 @@ def _check_quota(connection: Connection, owner: str, quota: int | None, more: in
     )
     if kept + uploading + more > quota:
         raise StoreQuotaError(
-            f"the quota is full: your files take {kept / MIB:,.1f} MiB, and with this upload would take more than the "
-            f"{quota / MIB:,.1f} MiB that they may; delete some that you need no longer"
+            f"the quota is full: your files take {size_of(kept)}, and with this upload would take more than the "
+            f"{size_of(quota)} that they may; delete some that you need no longer"
         )

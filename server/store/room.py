@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from judges.errors import counted
 from server.store.errors import StoreUnavailableError
 
 MIB = 1024**2
@@ -24,6 +25,11 @@ LEAST_SHARE = 16
 
 LOG_BYTES = 16 * MIB
 """The log's length that SQLite comes back to. It copies what stands there every 4 MB."""
+
+
+def size_of(count: int) -> str:
+    """A number of bytes for people: in MiB, or in bytes where that would be next to none."""
+    return f"{count / MIB:,.1f} MiB" if count >= MIB // 10 else counted(count, "byte")
 
 
 class Room:
@@ -61,7 +67,7 @@ class Room:
         """
         needed, free = self.needed(more, spare), self.free
         if needed > free:
-            words = f"{needed / MIB:,.1f} MiB are needed and {free / MIB:,.1f} left"
+            words = f"{size_of(needed)} are needed and {size_of(free)} left"
             raise StoreUnavailableError(f"the store cannot be used now: the disk is full ({words}); delete files, or make room")
 
     def keep(self) -> None:

@@ -49,6 +49,7 @@ def test_columns_of_the_same_meaning_are_found(fields: tuple[str, ...], columns:
          "its columns are `prompt`; did you mean `prompt`"),
         (LLMEval(), [{"prompt": "a", "answer": "b"}], {"context": "prompt"}, "try `--field response=answer`"),
         (LLMEval(), [{"context": 1, "response": "b"}] * 2, {}, "none of the 2 rows of f can be judged: f row 1: field `con"),
+        (Grouse(), [None], {}, "the only row of f cannot be judged: f row 1: is not JSON"),
         (Grouse(), [None, None], {}, "none of the 2 rows of f can be judged: f row 1: is not JSON"),
         (Pairwise(), [], {}, "f holds no samples"),
     ],

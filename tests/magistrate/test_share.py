@@ -88,6 +88,7 @@ def test_nothing_scored_is_a_failure(tmp_path: Path, command: Callable[[Path], l
         (19, 1, 0.95, None),
         (18, 2, 0.95, "18 of 20 samples are scored, 90.0%, which is less than `--fail-under 0.95` (2 unscored: engine error)"),
         (5, 0, 1.0, None),
+        (0, 1, None, "none of 1 sample is scored"),
         (4, 1, 1.0, "4 of 5 samples are scored, 80.0%"),
         (0, 0, 0.5, None),
     ],

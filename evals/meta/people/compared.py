@@ -19,7 +19,7 @@ from evals.meta.columns import check_columns, check_distinct, header_of
 from evals.meta.people.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, check_words
 from evals.meta.people.published import Faults
 from evals.tasks import Fault, add_fault
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from judges.sources import Row, read_rows, renamed
 
 
@@ -177,7 +177,7 @@ def read_compared(
             pairs.append(one)
     faults = list(reader.faults.values())
     if not pairs:
-        what = "; ".join(f"{fault.count:,} rows: {fault.what}" for fault in faults)
+        what = "; ".join(f"{counted(fault.count, 'row')}: {fault.what}" for fault in faults)
         raise MagistrateError(f"{path} holds no pair that people have compared{f' ({what})' if what else ''}")
     twice = [name for name, count in Counter(one.id for one in pairs).items() if count > 1]
     if twice:

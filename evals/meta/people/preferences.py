@@ -17,7 +17,7 @@ from evals.statistics.bootstrap import grouped_intervals
 from evals.statistics.nominal import Nominal, Share
 from evals.statistics.percentiles import LEAST_ITEMS
 from evals.tasks import Fault
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from judges.pairwise import disagreement_in
 from judges.verdict import Verdict
 
@@ -184,7 +184,7 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
         if reason is not None:
             unscored[reason] += 1
     if all(choice is None for choice in chosen):
-        why = "; ".join(f"{amount:,} pairs: {reason}" for reason, amount in unscored.most_common())
+        why = "; ".join(f"{counted(amount, 'pair')}: {reason}" for reason, amount in unscored.most_common())
         raise MagistrateError(f"no verdict has a preference ({why}), so nothing can be set against people")
     everything = [True] * len(pairs)
     parts = {"all pairs": everything}

@@ -10,7 +10,7 @@ from evals.meta.columns import check_columns, check_distinct, header_of
 from evals.meta.people.published import Faults, rating_columns, recognised
 from evals.meta.people.rated import Rated, RatedSet
 from evals.tasks import add_fault
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from judges.sources import Row, read_rows, renamed
 
 
@@ -59,7 +59,7 @@ def read_rated(
         else:
             add_fault(faults, "has no rating", one.id)
     if not rated:
-        what = "; ".join(f"{fault.count:,} rows: {fault.what}" for fault in faults.values())
+        what = "; ".join(f"{counted(fault.count, 'row')}: {fault.what}" for fault in faults.values())
         raise MagistrateError(f"{path} holds no sample with a rating{f' ({what})' if what else ''}")
     return RatedSet(name, rated, qualities, list(faults.values()))
 

@@ -18,7 +18,7 @@ from evals.meta.verdicts import judges_of, mixed
 from evals.statistics.association import Associations, associations
 from evals.statistics.bootstrap import LEVEL, ROUNDS
 from evals.tasks import Fault
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
 from judges.verdict import Verdict
 
 LEAST = 10
@@ -182,7 +182,7 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
 def _scores(samples: Sequence[Rated], verdicts: Mapping[str, Verdict], options: Options) -> JudgeScores:
     found = judge_scores([one.id for one in samples], verdicts, expected=options.expected, scales=options.scales)
     if not found.written:
-        why = "; ".join(f"{amount:,} samples: {reason}" for reason, amount in found.unscored.items())
+        why = "; ".join(f"{counted(amount, 'sample')}: {reason}" for reason, amount in found.unscored.items())
         raise MagistrateError(f"no verdict has a number{f' ({why})' if why else ''}, so nothing can be set against people")
     return found
 
