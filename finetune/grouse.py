@@ -24,7 +24,7 @@ from judges.judge import Message
 from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
-from judges.verdict_file import numbered_verdicts
+from judges.verdict_lines import numbered_verdicts
 
 TRAINING = 1000
 VALIDATION = 200

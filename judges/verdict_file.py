@@ -19,16 +19,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from judges.errors import MagistrateError
-from judges.input_file import check_file
-from judges.json_text import parse_json
 from judges.judge import Judge
-from judges.verdict import Fingerprint, NoJsonError, Verdict, fault_in
+from judges.verdict import Fingerprint, Verdict
+from judges.verdict_lines import MEND, check_scores, known_fingerprints, sidecar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_BYTES = 16
-MEND = "mend the line, or take it out to have its sample judged again"
 FIRST_BYTES = b'{"id": '
 """How every verdict begins. A last line without an end that begins otherwise was not torn by a crash: it is somebody's file."""
 
@@ -54,6 +52,7 @@ class VerdictFile:
         self._written = bytearray()
         self._later_rows: dict[int, int] = {}  # of the input: number of a row to its occurrence, where that is not 1
         self._later_lines: dict[int, int] = {}  # of the file
+        self._new = False
         self._row_names, self._line_names = array("q"), array("q")  # hashes of ids
 
     def __enter__(self) -> Self:
@@ -66,6 +65,7 @@ class VerdictFile:
         if self.path.exists() and not self.path.is_file():
             kind = "a folder" if self.path.is_dir() else "no ordinary file"
             raise MagistrateError(f"{self.path} is {kind}; give `-o` a file")
+        self._new = not self.path.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)
@@ -83,6 +83,9 @@ class VerdictFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._file is not None:
+            if kind is not None and self._new and not self._written:
+                self.path.unlink(missing_ok=True)
+                sidecar(self.path).unlink(missing_ok=True)
             self._file.close()
             self._file = None
 
@@ -226,9 +229,10 @@ class VerdictFile:
         assert self._file is not None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            there = self.path.stat()
         except OSError as error:
             raise self._taken() from error
-        if os.fstat(self._file.fileno()).st_ino != self.path.stat().st_ino:  # a run that ended just now put its order in place
+        if os.fstat(self._file.fileno()).st_ino != there.st_ino:  # a run that ended just now put its order in place
             raise self._taken()
 
     def _taken(self) -> MagistrateError:
@@ -294,13 +298,13 @@ class VerdictFile:
     def _describe(self) -> None:
         """Write what the fingerprint stands for beside the verdicts."""
         known = known_fingerprints(self.path) | {self.fingerprint.digest: self.fingerprint.fields()}
-        sidecar = _sidecar(self.path)
+        beside = sidecar(self.path)
         try:
-            scratch = sidecar.with_suffix(".scratch")
+            scratch = beside.with_suffix(".scratch")
             scratch.write_text(json.dumps(known, indent=2) + "\n")
-            scratch.replace(sidecar)
+            scratch.replace(beside)
         except OSError as error:
-            raise MagistrateError(f"{sidecar} cannot be written: {error.strerror or error}") from error
+            raise MagistrateError(f"{beside} cannot be written: {error.strerror or error}") from error
 
     def _difference(self, digest: str) -> str:
         other = known_fingerprints(self.path).get(digest)
@@ -346,69 +350,3 @@ def _told_apart(line: bytes, occurrence: int) -> bytes:
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that hold something, with their numbers.
-
-    Raises:
-        MagistrateError: It cannot be read.
-    """
-    check_file(path)
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[int, Verdict]]:
-    """The verdicts of a file that may be anybody's, with the numbers of their lines.
-
-    Args:
-        path: The file.
-        judge: Whose scores they have, where that is known; verdicts of other judges are not looked at.
-
-    Raises:
-        MagistrateError: It cannot be read, a line is no verdict, or has a score that the judge does not give.
-    """
-    for number, line in numbered_lines(path):
-        try:
-            verdict = Verdict.from_json(line)
-        except ValueError as error:
-            torn = isinstance(error, NoJsonError | UnicodeDecodeError) and not line.endswith(b"\n")
-            mended = "; the run that wrote it was stopped there, and the same command goes on from it" if torn else ""
-            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}{mended}") from None
-        check_scores(verdict, judge, path, number)
-        yield number, verdict
-
-
-def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int) -> None:
-    """See that a verdict of a file has only scores that its judge gives.
-
-    Args:
-        verdict: What the line says.
-        judge: Whose it is, where that is known; a verdict of another judge is not looked at.
-        path: The file.
-        number: Of the line.
-
-    Raises:
-        MagistrateError: It has another; the sentence names the file, the line and the field.
-    """
-    if judge is not None and verdict.judge == judge.name and (fault := fault_in(verdict, judge)):
-        raise MagistrateError(f"{path} line {number}: {fault}; {MEND}")
-
-
-def known_fingerprints(path: Path) -> dict[str, Any]:
-    """What the fingerprints of a file of verdicts stand for, as the file beside it says; nothing where there is none."""
-    try:
-        found = parse_json(_sidecar(path).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _sidecar(path: Path) -> Path:
-    return path.with_name(path.name + ".fingerprints.json")

@@ -19,7 +19,7 @@ from evals.tasks import Fault
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
 from judges.sources import read_rows
-from judges.verdict_file import numbered_lines, numbered_verdicts
+from judges.verdict_lines import numbered_lines, numbered_verdicts
 
 OWN = ("judge", "status", "scores", "fingerprint")
 """Fields by which a verdict of Magistrate's is known."""

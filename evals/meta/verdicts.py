@@ -16,7 +16,7 @@ from judges.judge import Judge
 from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
-from judges.verdict_file import check_scores, known_fingerprints, numbered_verdicts
+from judges.verdict_lines import check_scores, known_fingerprints, numbered_verdicts
 
 
 def read_verdicts(path: Path, judge: Judge | None = None) -> dict[str, Verdict]:

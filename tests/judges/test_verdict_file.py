@@ -13,7 +13,8 @@ from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.llm_eval import LLMEval
 from judges.verdict import Fingerprint, Status, Verdict
-from judges.verdict_file import VerdictFile, numbered_verdicts
+from judges.verdict_file import VerdictFile
+from judges.verdict_lines import numbered_verdicts
 
 PRINT = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
 
@@ -323,6 +324,17 @@ def test_fingerprints_that_are_none_are_passed_over(tmp_path: Path, text: str) -
     judge(tmp_path / "v.jsonl", [1])
     (tmp_path / "v.jsonl.fingerprints.json").write_text(text)
     assert judge(tmp_path / "v.jsonl", [1]) == []
+
+
+def test_a_run_that_writes_nothing_leaves_nothing(tmp_path: Path) -> None:
+    path, there = tmp_path / "v.jsonl", tmp_path / "there.jsonl"
+    there.touch()
+    for one in (path, there):
+        with pytest.raises(ZeroDivisionError), VerdictFile(one, PRINT):
+            1 / 0  # noqa: B018
+    assert {file.name for file in tmp_path.iterdir()} == {"there.jsonl", "there.jsonl.fingerprints.json"}
+    assert judge(path, [1]) == [1]
+    assert ids(path) == ["1"]
 
 
 def test_a_key_twice_is_no_verdict() -> None:

@@ -25,7 +25,7 @@ from judges.rubric import Rubric
 from judges.rubric_file import RubricFile
 from judges.runner import prepare
 from judges.sources import Row
-from judges.verdict_file import numbered_verdicts
+from judges.verdict_lines import numbered_verdicts
 from tests.evals.meta.card.made import dialogue, row
 
 DIALOGUES = [dialogue(number, text) for number, text in enumerate(['Yes, it\'s "far". Take the bus.', "Ok", "No. I live here."])]
