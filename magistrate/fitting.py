@@ -101,8 +101,8 @@ def check_rows(rows: Iterable[Row], judge: Judge, columns: Mapping[str, str], na
             f"no row of {name} has the {_fields(missing)} that judge `{judge.name}` needs; its columns are {_named(there)}; "
             f"{_advice(missing, suggested(missing, [one for one in there if one not in judge.fields.names]))}"
         )
-    rows = "the only row" if count == 1 else f"none of the {count:,} rows"
-    raise MagistrateError(f"{rows} of {name} can{'not' if count == 1 else ''} be judged: {problem}")
+    who = f"the only row of {name} cannot" if count == 1 else f"none of the {count:,} rows of {name} can"
+    raise MagistrateError(f"{who} be judged: {problem}")
 
 
 def suggested(fields: Iterable[str], columns: Sequence[str]) -> dict[str, str]:

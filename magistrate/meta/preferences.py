@@ -77,11 +77,11 @@ def preferences(
     debug: Debug = False,
 ) -> None:
     """How often a judge prefers the answer that people prefer, in both orders, beside how often people do among themselves."""
-    from evals.meta.page import markdown
+    from evals.meta.page import Page, markdown
     from evals.meta.people.choice_labels import labels_given
     from evals.meta.people.compared import read_compared
-    from evals.meta.people.preference_words import page
-    from evals.meta.people.preferences import check_enough, study
+    from evals.meta.people.preference_words import choices, page
+    from evals.meta.people.preferences import check_enough, chosen, study
     from evals.meta.people.rater_choices import Options
     from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
@@ -110,6 +110,7 @@ def preferences(
         )
         check_folder(output, "preferences", None if overwrite else data.name)
         if no_judge and len(compared.raters) < 2:
+            show(Page("", list(choices(chosen(compared), compared.whose))), None)
             raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
         check_enough(compared)
         asking = asking.with_model()

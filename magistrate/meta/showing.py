@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from evals.meta.page import Page
 
 
-def show(page: Page, folder: Path, console: Console | None = None) -> None:
-    """Print the page's tables and sentences, and where the report lies."""
+def show(page: Page, folder: Path | None, console: Console | None = None) -> None:
+    """Print the page's tables and sentences, and where the report lies, if there is one."""
     from evals.dashboard.words import line
     from evals.meta.page import Figures, Heading, Remarks
 
@@ -34,4 +34,5 @@ def show(page: Page, folder: Path, console: Console | None = None) -> None:
                     console.print(f"- {line(one)}", markup=False, highlight=False)
             case _:
                 console.print(line(block), markup=False, highlight=False)
-    console.print(f"report: {folder / 'report.md'}", markup=False, highlight=False)
+    if folder is not None:
+        console.print(f"report: {folder / 'report.md'}", markup=False, highlight=False)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import openpyxl
 import pytest
 
-from tests.magistrate.test_cli import assert_one_sentence, magistrate
+from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate
+from tests.stopping import KILL, WAYS, Way
 
 QUESTIONS = [
     ("q1", "What is tea?", "facts"),
@@ -117,3 +120,59 @@ def test_answers_are_needed(arena: Path) -> None:
     assert_one_sentence(none, "`--answers FILE` for each model")
     one = ("arena", "run", "--questions", str(arena / "questions.xlsx"), "--answers", str(arena / "one.jsonl"))
     assert_one_sentence(magistrate(*one), "there are answers of 1")
+
+
+def battles(path: Path, *models: str) -> Path:
+    rows = [{"question_id": n, "model_a": models[0], "model_b": models[1], "winner": ("model_a", "tie")[n % 2]} for n in range(4)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_a_report_on_something_else_is_not_written_over(tmp_path: Path) -> None:
+    def reported(source: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        return magistrate("arena", "report", source, "--bootstrap", "10", "-o", tmp_path / "report", *more)
+
+    first = battles(tmp_path / "first.jsonl", "one", "two")
+    assert reported(first).returncode == 0
+    assert reported(first).returncode == 0, "the same again is no harm"
+    before = figures(tmp_path / "report")
+    other = battles(tmp_path / "other.jsonl", "one", "two")
+    assert_one_sentence(reported(other), "holds a report on first.jsonl; give `-o` another folder, or `--overwrite`")
+    (tmp_path / "elsewhere").mkdir()
+    named_alike = battles(tmp_path / "elsewhere" / "first.jsonl", "three", "four")
+    assert_one_sentence(reported(named_alike), "holds a report on first.jsonl; give `-o` another folder, or `--overwrite`")
+    assert figures(tmp_path / "report") == before
+    assert reported(other, "--overwrite").returncode == 0
+    assert figures(tmp_path / "report")["made"]["source"] == "other.jsonl"
+
+
+@pytest.mark.parametrize("way", [WAYS[3], *(pytest.param(way, marks=pytest.mark.stress) for way in [KILL, *WAYS])], ids=str)
+def test_a_stopped_arena_goes_on_to_the_same_bytes(arena: Path, tmp_path: Path, way: Way) -> None:
+    def asked(output: str) -> list[str]:
+        return [*arguments(arena), "-o", str(tmp_path / output), "--window", "1"]
+
+    whole = magistrate(*asked("whole"))
+    assert whole.returncode == 0, whole.stderr
+    process = subprocess.Popen(
+        [COMMAND, *asked("stopped")],
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    verdicts = tmp_path / "stopped" / "verdicts.jsonl"
+    end = time.monotonic() + 200
+    while time.monotonic() < end and process.poll() is None and not (verdicts.exists() and verdicts.stat().st_size):
+        time.sleep(0.005)
+    _, errors = way.stop(process)
+    assert way is KILL or "stopped; " in errors
+    judged = len(verdicts.read_text().splitlines())
+    again = magistrate(*asked("stopped"))
+    assert again.returncode == 0, again.stderr
+    assert judged > 0
+    stopped, unstopped = tmp_path / "stopped", tmp_path / "whole"
+    assert (stopped / "battles.jsonl").read_bytes() == (unstopped / "battles.jsonl").read_bytes()
+    # How many tokens came from a cache depends on what one run has asked.
+    of = [[{**json.loads(line), "usage": None} for line in (one / "verdicts.jsonl").open()] for one in (stopped, unstopped)]
+    assert of[0] == of[1]

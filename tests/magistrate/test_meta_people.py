@@ -180,3 +180,23 @@ def test_what_labels_mean_is_told(tmp_path: Path) -> None:
     strange = write(tmp_path / "strange.jsonl", [{"a": n % 3} for n in range(12)])
     told = magistrate("meta", "preferences", strange, "--human", "a", "--no-judge", "-o", tmp_path / "s")
     assert_one_sentence(told, "nothing says which answer the numbers of column `a` (0, 1, 2) name")
+
+
+def test_labels_are_shown_and_missing_ones_named_where_nothing_can_be_compared(tmp_path: Path) -> None:
+    rows = [{"question": f"q{n}", "answer_a": "a", "answer_b": "b", "a": n % 3} for n in range(12)]
+    asked = ("meta", "preferences", write(tmp_path / "rows.jsonl", rows), "--human", "a", "--no-judge", "-o", tmp_path / "r")
+    alone = magistrate(*asked, "--labels", "first=0,second=1,tie=2")
+    assert_one_sentence(alone, "with one rater and no judge there is nothing to set beside each other")
+    assert ("What people chose" in alone.stdout, alone.stdout.count("33.3%")) == (True, 3)
+    lacking = magistrate(
+        *asked[:2],
+        write(tmp_path / "few.jsonl", rows[:9]),
+        *asked[3:5],
+        *QUICK,
+        "--labels",
+        "first=0,second=1",
+        "-o",
+        tmp_path / "s",
+    )
+    told = "few has 6 compared pairs (3 rows: `a` names none of 0, 1, A, B and tie; 3 rows: has no choice of anyone); at least 10"
+    assert_one_sentence(lacking, told)

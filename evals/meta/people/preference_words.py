@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from evals.dashboard.words import NONE, count, counted, number, percent
 from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
 from evals.meta.people.choice_labels import FIRST, SECOND, TIE
 from evals.meta.people.choice_labels import NAMES as CHOICE_NAMES
 from evals.meta.people.figures import figure_cell
-from evals.meta.people.preferences import CHOICES, Judged, Preferences
+from evals.meta.people.preferences import CHOICES, Chosen, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
 from evals.statistics.nominal import Nominal, Share
 
@@ -28,7 +28,7 @@ def _blocks(found: Preferences) -> Iterator[Block]:
         f"{found.unanimous:,}, and {found.undecided:,} have no majority. Intervals hold the true value {found.level:.4g} of the "
         f"time; {found.rounds:,} resamples of questions."
     )
-    yield from _choices(found)
+    yield from choices(found.choices, found.labels)
     if found.judged is not None:
         yield from _judged(found.judged)
     yield from _raters(found.raters)
@@ -38,17 +38,18 @@ def _blocks(found: Preferences) -> Iterator[Block]:
         yield Remarks(told)
 
 
-def _choices(found: Preferences) -> Iterator[Block]:
+def choices(chosen: Sequence[Chosen], whose: str | None) -> Iterator[Block]:
+    """What people chose, and who says what their labels mean."""
     yield Heading("What people chose")
     yield Figures(
         ("choice", "labels", "choices", "share"),
         [
             (NAMES[CHOICE_NAMES[one.choice]], ", ".join(one.labels) or NONE, count(one.count), percent(one.share))
-            for one in found.choices
+            for one in chosen
         ],
         texts=2,
     )
-    yield "All labels are words." if found.labels is None else f"Numbers mean what {found.labels} says."
+    yield "All labels are words." if whose is None else f"Numbers mean what {whose} says."
 
 
 def _judged(judged: Judged) -> Iterator[Block]:

@@ -128,7 +128,10 @@ def check_enough(compared: ComparedSet, which: str = "") -> None:
         MagistrateError: There are fewer than ten.
     """
     if len(compared.pairs) < LEAST:
-        raise MagistrateError(f"{compared.name} has {len(compared.pairs)} compared pairs{which}; at least {LEAST} are needed")
+        found = counted(len(compared.pairs), "compared pair")
+        left_out = "; ".join(f"{counted(fault.count, 'row')}: {fault.what}" for fault in compared.faults)
+        why = f" ({left_out})" if left_out else ""
+        raise MagistrateError(f"{compared.name} has {found}{which}{why}; at least {LEAST} are needed")
 
 
 def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, options: Options | None = None) -> Preferences:
@@ -157,7 +160,7 @@ def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, 
         unanimous=sum(one.unanimous for one in pairs),
         undecided=sum(one.majority is None for one in pairs),
         labels=compared.whose,
-        choices=_chosen(compared),
+        choices=chosen(compared),
         judged=None if verdicts is None else _judged(pairs, verdicts, options),
         raters=among_raters(compared, options),
         faults=faults,
@@ -166,7 +169,8 @@ def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, 
     )
 
 
-def _chosen(compared: ComparedSet) -> list[Chosen]:
+def chosen(compared: ComparedSet) -> list[Chosen]:
+    """What people chose, and by which labels."""
     counts = Counter(choice for one in compared.pairs for choice in one.choices if choice is not None)
     labels = {choice: [label for label, meant in compared.meanings.items() if meant == choice] for choice in CHOICES}
     return [Chosen(name, labels[choice], counts[choice], counts[choice] / counts.total()) for name, choice in NAMES.items()]
