@@ -98,7 +98,7 @@ def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
 
 
 ROWS = [{"id": f"r{n}", "context": f"What is {n}?", "response": f"{n} is a number."} for n in range(60)]
-JURY = '[[member]]\nname = "one"\njudge = "llm-eval"\nmodel = "magistrate-tiny"\n'
+JURY = "".join(f'[[member]]\nname = "{name}"\njudge = "llm-eval"\nmodel = "magistrate-tiny"\n' for name in ("one", "two"))
 
 
 @pytest.mark.stress
