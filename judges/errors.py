@@ -22,6 +22,19 @@ class SampleError(MagistrateError):
         self.problem = problem
 
 
+class RowError(ValueError):
+    """A row cannot be read as a whole.
+
+    Args:
+        problem: Why.
+        own: What stands where its id does.
+    """
+
+    def __init__(self, problem: str, own: object = None) -> None:
+        super().__init__(problem)
+        self.id = own
+
+
 class AnswerError(MagistrateError):
     """A model's answer is not a legal answer to the judge's question."""
 

@@ -30,7 +30,7 @@ def told_apart(rows: Iterable[Row], tell: Callable[[str], object]) -> Iterator[R
             yield row
             continue
         again[row.id] = again.get(row.id, 1) + 1
-        named = row.sample is not None and own_id(row.sample) is not None
+        named = row.id != str(row.number) or (row.sample is not None and own_id(row.sample) is not None)
         there = row.place.removesuffix(str(row.number)) + str(first)
         known = f"has the id `{row.id}`" if named else f"has no id, so that it goes by its number {row.id}"
         tell(f"{row.place} {known}, which is that of {there} too")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, RowError
 from judges.input_file import check_file
 from judges.json_text import RepeatedKeyError, parse_json
 from judges.judge import Sample
@@ -113,7 +113,8 @@ def _count(path: Path) -> int | None:
 def _row(path: Path, number: int, content: Any) -> Row:
     place = f"{path.name} row {number}"
     if isinstance(content, ValueError):
-        return Row(str(number), place, None, f"{place}: {content}", number)
+        named = {"id": content.id} if isinstance(content, RowError) else {}
+        return Row(row_id(named, number), place, None, f"{place}: {content}", number)
     if not isinstance(content, dict):
         return Row(str(number), place, None, f"{place}: a sample must be an object, not {kind_of(content)}", number)
     return Row(row_id(content, number), place, content, number=number)
@@ -159,7 +160,15 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
         for number, line in enumerate(file, start=1):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if line.strip():
-                yield number, _parse(line)
+                content = _parse(line)
+                yield number, _with_id(content, line) if isinstance(content, RepeatedKeyError) else content
+
+
+def _with_id(error: RepeatedKeyError, line: bytes) -> ValueError:
+    """The error of a line with a key twice, with the line's id if that stands there once."""
+    pairs = json.loads(line, object_pairs_hook=list)
+    ids = [one[1] for one in pairs if isinstance(one, tuple) and one[0] == "id"]
+    return RowError(str(error), ids[0]) if len(ids) == 1 else error
 
 
 def _parse(line: bytes) -> Any:
@@ -271,7 +280,7 @@ def _opened(path: Path, encoding: str) -> IO[str]:
 def _csv_row(content: dict[str, Any], encoding: str) -> Any:
     extra = content.pop("\0", None)
     if extra is not None:
-        return ValueError(f"has {len(extra)} more cells than the header has names")
+        return RowError(f"has {len(extra)} more cells than the header has names", content.get("id"))
     cells = {name: value for name, value in content.items() if value is not None}
     if any("\udc80" <= character <= "\udcff" for value in cells.values() for character in value):
         return ValueError(f"is not {encoding}")

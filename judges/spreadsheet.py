@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, RowError
 from judges.samples import well_formed
 
 WHOLE = 2**53
@@ -135,12 +135,13 @@ def _headings(path: Path, number: int, cells: dict[int, Any]) -> dict[int, str]:
 
 
 def _content(headings: dict[int, str], cells: dict[int, Any]) -> Any:
+    own = next((value for column, value in cells.items() if headings.get(column) == "id"), None)
     for value in cells.values():
         if isinstance(value, ValueError):
-            return value
+            return RowError(str(value), own)
     nameless = [column for column in cells if column not in headings]
     if nameless:
-        return ValueError(f"has {_count(nameless)} under no heading")
+        return RowError(f"has {_count(nameless)} under no heading", own)
     return {headings[column]: value for column, value in cells.items()}
 
 

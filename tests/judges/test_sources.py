@@ -255,3 +255,24 @@ def test_a_field_may_hold_the_id() -> None:
     assert renamed(row, {"response": "said"}).id == "1"
     assert renamed(row, {"id": "key"}).id == "7"
     assert renamed(Row("4", "rows.csv row 4", {"key": ""}, number=4), {"id": "key"}).id == "4"
+
+
+def test_a_row_that_cannot_be_read_keeps_its_id(tmp_path: Path) -> None:
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text(
+        '{"id": "a", "x": 1, "x": 2}\n{"id": "b", "id": "c"}\n[{"x": 1, "x": 2}, 3]\n{"id": 7.0, "y": [{"x": 1, "x": 2}]}\n{\n'
+    )
+    assert [row.id for row in read_rows(lines)] == ["a", "2", "3", "7", "5"]
+    table = tmp_path / "rows.csv"
+    table.write_text("id,x\nd,1,2\ne,3\n")
+    assert [(row.id, row.sample is None) for row in read_rows(table)] == [("d", True), ("e", False)]
+    book = openpyxl.Workbook()
+    for row in (["x", "id"], ["=A9", "f"], [1, "g"], ["=A9", "=A9"], [1, "h", 2]):
+        book.active.append(row)
+    book.save(tmp_path / "rows.xlsx")
+    assert [(row.id, row.sample is None) for row in read_rows(tmp_path / "rows.xlsx")] == [
+        ("f", True),
+        ("g", False),
+        ("4", True),
+        ("h", True),
+    ]
