@@ -147,7 +147,7 @@ def _train(
     """Put conversations into tokens, train on them, and show what came out."""
     from magistrate.quiet import quiet
 
-    with console.status("loading"), quiet(enabled=not debug):
+    with console.status("putting the conversations into tokens"), quiet(enabled=not debug):
         from finetune.model import load_tokenizer, locate
         from finetune.sweep import sweep
         from finetune.training import Data, is_first
@@ -155,6 +155,9 @@ def _train(
         rows = Data.of(recipe, load_tokenizer(recipe, locate(recipe)), learned, held_out)
     if is_first():
         _print_rejected(console, rows.rejected)
+        rates = counted(len(recipe.training.learning_rates), "learning rate")
+        told = f"{counted(len(rows.rows), 'row')} to train on, {len(rows.validation):,} to validate on, at {rates}"
+        console.print(f"{told}; now loading {recipe.base}", markup=False, highlight=False, soft_wrap=True)
     found = sweep(recipe, rows, output, seed=seed, listener=listeners(console), report_to=tuple(report_to or ("tensorboard",)))
     if is_first():
         print_sweep(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -191,3 +192,10 @@ def test_rows_that_are_left_out_are_named(tmp_path: Path) -> None:
     rows.write_text(json.dumps(bad[0]) + "\n")
     with pytest.raises(MagistrateError, match="no row to train on: 1 were given, and all rejected; the first, 1: the answer is"):
         small(tmp_path)
+
+
+def test_what_is_done_is_said_before_it_takes_long(tmp_path: Path) -> None:
+    write_recipe(tmp_path, steps=2, checkpoints=1)
+    done = run(tmp_path, tmp_path / "out")
+    said = r"120 rows to train on, 20 to validate on, at \d learning rates?; now loading \S+"
+    assert re.search(said, done.stdout + done.stderr), done
