@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from judges.errors import MagistrateError, counted
-from magistrate.stopping import stopping
+from magistrate.stopping import exit_status, stopping
 from server.app import DRAIN_SECONDS as BATCH_SECONDS
 from server.app import create_app
 from server.court import Court
@@ -55,12 +56,15 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Stop, and say what is waited for."""
-        calls = counted(len(self.server_state.tasks), "call")
-        self._say(
-            f"stopping: waiting up to {DRAIN_SECONDS} s for {calls} and {BATCH_SECONDS:.0f} s for lines of batches; "
-            "a second Ctrl-C ends at once"
-        )
+        hosts = self._court().hosts.values()
+        waited = [f"up to {DRAIN_SECONDS} s for {counted(calls, 'call')}"] if (calls := len(self.server_state.tasks)) else []
+        waited += [f"up to {BATCH_SECONDS:.0f} s for lines of batches"] if any(host.available for host in hosts) else []
+        self._say(f"stopping{': waiting ' if waited else ''}{' and '.join(waited)}; a second signal ends at once")
+        loading = any(host.state in ("loading", "restarting") for host in hosts)
         await super().shutdown(sockets)
+        if loading:
+            # Libraries that a thread imports cannot be stopped, and Python would wait for them.
+            os._exit(exit_status(signal.SIGINT) if self.stopped_by == signal.SIGINT else 0)
 
     def _say(self, sentence: str) -> None:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -71,9 +71,9 @@ def stopping_command() -> Iterator[None]:
         yield
 
 
-def exit_status() -> int:
-    """The exit status of a command that was interrupted: 128 and the signal's number, as shells have it."""
-    return 128 + _interrupted_by[-1]
+def exit_status(number: int | None = None) -> int:
+    """The exit status of a command that a signal stopped, by default the one that did: 128 and its number, as shells have it."""
+    return 128 + (_interrupted_by[-1] if number is None else number)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -274,7 +274,7 @@ class _Upload:
                 raise ApiError(400, "the file holds no line: send one call a line, as JSON", "empty_file", "file")
             answer = partial(self._keep, _digest_of(filename, self._content)) if self._keep else None
             counted = {"bytes": cutter.bytes, "lines": cutter.lines}
-            finished = self._store.finish_file(file_id, **counted, model=cutter.model, answer=answer)
+            finished = self._store.finish_file(file_id, **counted, model=cutter.model, answer=answer, quota=self._quota)
             self._file_id = None
             return finished
 

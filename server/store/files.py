@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from sqlalchemy import ColumnElement, Connection, delete, false, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, false, func, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
 from server.store.answers import keep_answer
@@ -47,7 +47,7 @@ class Files(Area):
         """
         values = {"id": new_id("file-"), "owner": owner, "purpose": purpose, "filename": filename, "bytes": 0, "lines": 0}
         with self._database.writing(more=max(1, expected)) as connection:
-            _check_quota(connection, owner, quota, expected)
+            _check_quota(connection, owner, quota, more=expected)
             values |= {"status": "uploading", "created_at": self._database.this_second(), "leased_until": self._lease()}
             row = connection.execute(insert(files).values(values).returning(*_RECORD)).one()
         self._uploading.add(row.id)
@@ -70,7 +70,7 @@ class Files(Area):
             owner = connection.execute(longer.returning(files.c.owner)).scalar_one_or_none()
             if owner is None:
                 raise StoreConflictError(f"file {file_id} is not being uploaded any more; upload it again")
-            _check_quota(connection, owner, quota)
+            _check_quota(connection, owner, quota, file_id)
             values = {name: getattr(part, name) for name in _PART_FIELDS}
             try:
                 connection.execute(insert(file_parts).values(file_id=file_id, **values))
@@ -85,6 +85,7 @@ class Files(Area):
         lines: int,
         model: str | None,
         answer: Callable[[FileRecord], Answer] | None = None,
+        quota: int | None = None,
     ) -> FileRecord:
         """Mark a file as whole.
 
@@ -94,9 +95,11 @@ class Files(Area):
             lines: Lines in it that are not blank, over all its parts.
             model: The model that its lines name.
             answer: Makes what the call is answered, to be remembered.
+            quota: Bytes that all files of its owner's may have together.
 
         Raises:
             StoreAnsweredError: The call was answered before.
+            StoreQuotaError: The owner's files would have more, since another upload has come to its end.
             StoreConflictError: The file is not being uploaded, or parts of it were lost to a crash of the database.
         """
         with self._database.writing() as connection:
@@ -107,6 +110,8 @@ class Files(Area):
                     f"file {file_id} is not whole: {count} parts with {counted or 0} lines arrived, "
                     f"but there should be {end} with {lines}; upload it again"
                 )
+            owner = connection.execute(select(files.c.owner).where(files.c.id == file_id)).scalar_one_or_none()
+            _check_quota(connection, owner or "", quota, file_id)
             change = update(files).where(_uploading(file_id))
             change = change.values(bytes=bytes, lines=lines, model=model, status="processed", leased_until=None)
             row = connection.execute(change.returning(*_RECORD)).one_or_none()
@@ -216,16 +221,18 @@ def _uploading(file_id: str) -> ColumnElement[bool]:
     return (files.c.id == file_id) & (files.c.status == "uploading")
 
 
-def _check_quota(connection: Connection, owner: str, quota: int | None, more: int = 0) -> None:
+def _check_quota(connection: Connection, owner: str, quota: int | None, file_id: str | None = None, more: int = 0) -> None:
+    """Refuse an upload beyond the quota. Of several at once those that began first go on: later ones do not count for these."""
     if quota is None:
         return
     size = func.coalesce(func.sum(files.c.bytes), 0)
-    kept, uploading = (
-        int(connection.execute(select(size).where(files.c.owner == owner, files.c.status == status)).scalar_one())
-        for status in ("processed", "uploading")
-    )
+    of_owner = select(size).where(files.c.owner == owner)
+    kept = int(connection.execute(of_owner.where(files.c.status == "processed")).scalar_one())
+    before = true() if file_id is None else files.c.id <= file_id
+    uploading = int(connection.execute(of_owner.where(files.c.status == "uploading", before)).scalar_one())
     if kept + uploading + more > quota:
+        beside = f", and others on their way {size_of(uploading)}" if uploading and file_id is None else ""
         raise StoreQuotaError(
-            f"the quota is full: your files take {size_of(kept)}, and with this upload would take more than the "
+            f"the quota is full: your files take {size_of(kept)}{beside}, and with this upload would take more than the "
             f"{size_of(quota)} that they may; delete some that you need no longer"
         )
