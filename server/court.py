@@ -25,7 +25,7 @@ from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from server.asking import JudgeRequest, judge_of
 from server.errors import ApiError
 from server.hosting.adapters import Adapters
-from server.hosting.completion_size import check_size
+from server.hosting.completion_check import check_completion
 from server.hosting.host import Host
 from server.hosting.models_file import ModelsFile
 from server.hosting.openai_layer import Path as CompletionPath
@@ -208,7 +208,7 @@ class Court:
             ApiError: It asks for too much, there is no such model, it is not ready in time, or its engine has no such endpoint
                 (501).
         """
-        check_size(body, self.settings.max_samples)
+        check_completion(body, self.settings)
         CALLER.set(_share(caller, urgent=urgent))
         model = body.get("model")
         if model is not None and not isinstance(model, str):

@@ -39,6 +39,14 @@ class ValueCount:
         self.is_utf8 &= b"\0" not in piece
 
 
+def values_of(text: str) -> int:
+    """How many values a text holds that is JSON."""
+    count = ValueCount()
+    for start in range(0, len(text), PIECE_BYTES):
+        count.add(text[start : start + PIECE_BYTES].encode())
+    return count.values
+
+
 def has_more_values(body: bytes, most: int) -> bool:
     """Whether JSON that has come as a whole holds more values than it may."""
     count = ValueCount()

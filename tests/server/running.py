@@ -59,10 +59,17 @@ class RunningServer:
         Args:
             prepare: Called in the new process before it becomes the server.
         """
+
+        def prepared() -> None:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)  # a shell's background jobs ignore some, and what they start does too
+            if prepare is not None:
+                prepare()
+
         with self.log.open("ab") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env=environment, preexec_fn=prepare, start_new_session=True
+                self._command, stdout=log, stderr=log, env=environment, preexec_fn=prepared, start_new_session=True
             )
         return self
 
