@@ -10,8 +10,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from tests.server.live import within
@@ -110,17 +112,23 @@ def await_end(process: int) -> None:
         time.sleep(0.05)
 
 
-def test_who_waits_too_long_at_a_stop_is_told_to_call_again(server: RunningServer) -> None:
+def test_who_waits_too_long_at_a_stop_is_asked_to_call_again(server: RunningServer) -> None:
     server.wait_until_ready()
     engine = server.engine_pid
     assert engine is not None
-    os.kill(engine, signal.SIGSTOP)  # the answer does not come in time
-    with ThreadPoolExecutor(2) as pool:
+    long: Any = {"model": "magistrate-tiny", "max_tokens": 4000, "extra_body": {"min_tokens": 4000}}
+    events = server.client.chat.completions.create(messages=[{"role": "user", "content": "Hi!"}], stream=True, **long)
+    assert next(events).choices
+    os.kill(engine, signal.SIGSTOP)  # the answers do not come in time
+    with ThreadPoolExecutor(3) as pool:
         body = {"judge": "llm-eval", "samples": dialogues(1)}
         waiting = pool.submit(httpx.post, f"{server.url}/v1/judgments", json=body, timeout=120)
+        reading = pool.submit(list, events)
         time.sleep(1)
         stopping = pool.submit(server.stop)
         answer = waiting.result()
+        with pytest.raises(openai.APIError, match="the server is stopping"):
+            reading.result()
         os.kill(engine, signal.SIGCONT)
         assert stopping.result() == 0
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
