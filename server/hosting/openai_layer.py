@@ -16,7 +16,7 @@ from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
 from judges.engines.vllm_compiler import NOT_WRITTEN
 from judges.engines.vllm_settings import ABORTED
 from judges.errors import EngineError, RequestError
-from server.hosting.schemas import check_strict
+from server.hosting.schemas import check_schema
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
@@ -111,7 +111,7 @@ class OpenAILayer:
         if path == "/v1/chat/completions" and self._schema is not None and _leaves_open(fields):
             fields["response_format"] = _format(self._schema)
         try:
-            check_strict(body, self._backend)
+            await asyncio.to_thread(check_schema, body, self._backend)
             reply = await handle(await asyncio.to_thread(kind.model_validate, fields))
         except EngineDeadError as error:
             raise EngineError("the engine's process has ended") from error

@@ -1,15 +1,13 @@
-"""Which words of a JSON schema an answer does not keep, by the constraint backend (Outlines 0.2.14, xgrammar 0.2.8)."""
+"""Whether answers keep the JSON schema of a request that asks for a strict one, by the constraint backend (xgrammar 0.2.8)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_CONDITIONS = {"not", "if", "then", "else", "dependentRequired", "dependentSchemas"}
-_NUMBERS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-_COUNTS = {"uniqueItems", "contains", "minContains", "maxContains", "minProperties", "maxProperties", "propertyNames"}
+from server.hosting.outlines_schema import not_kept
 
-PASSED_OVER = {"outlines": _CONDITIONS | _NUMBERS | _COUNTS, "xgrammar": _CONDITIONS}
+PASSED_OVER = {"xgrammar": {"not", "if", "then", "else", "dependentRequired", "dependentSchemas"}}
 """Words that a backend passes over without a word. guidance refuses what it does not know."""
 
 BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -19,22 +17,36 @@ VALUES = {"const", "enum", "default", "examples", "required"}
 """Words that hold values, no schemas."""
 
 
-def check_strict(fields: Mapping[str, Any], backend: str) -> None:
-    """Look at the schema of a request that asks for a strict one.
+def check_schema(fields: Mapping[str, Any], backend: str) -> None:
+    """Look at the schema of a request.
 
     Raises:
-        ValueError: An answer would not keep all of it.
+        ValueError: There is none, or it asks to be strict and an answer would not keep all of it.
     """
     form = fields.get("response_format")
-    asked = form.get("json_schema") if isinstance(form, Mapping) else None
-    if not isinstance(asked, Mapping) or asked.get("strict") is not True:
+    if not isinstance(form, Mapping) or form.get("type") != "json_schema":
         return
-    for place, word in _words(asked.get("schema"), "schema"):
-        if word in PASSED_OVER.get(backend, ()):
-            raise ValueError(
-                f"`{word}` in {place} is not kept by this model's constraints ({backend}): leave it out, or leave `strict` out "
-                "and look at the answer yourself"
-            )
+    asked = form.get("json_schema")
+    schema = asked.get("schema") if isinstance(asked, Mapping) else None
+    if not isinstance(asked, Mapping) or not isinstance(schema, Mapping):
+        raise ValueError(
+            "`response_format.json_schema.schema` must be a JSON schema, an object: put the schema of the answer there"
+        )
+    if not isinstance(asked.get("strict"), bool | None):
+        raise ValueError("`response_format.json_schema.strict` must be true, false or null")
+    fault = next(_faults(schema, backend), None) if asked.get("strict") else None
+    if fault:
+        raise ValueError(
+            f"{fault} is not kept by this model's constraints ({backend}): leave it out, or leave `strict` out and look at the "
+            "answer yourself"
+        )
+
+
+def _faults(schema: Mapping[str, Any], backend: str) -> Iterator[str]:
+    if backend == "outlines":
+        return not_kept(schema)
+    passed_over = PASSED_OVER.get(backend, set())
+    return (f"`{word}` in {place}" for place, word in _words(schema, "schema") if word in passed_over)
 
 
 def _words(schema: Any, place: str) -> Iterator[tuple[str, str]]:

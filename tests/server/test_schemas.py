@@ -1,4 +1,4 @@
-"""A strict schema is kept whole, or refused by the word that is not."""
+"""The schema of a request is an object, and kept whole by its backend where it asks for that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judges.engines import weights
-from server.hosting.schemas import PASSED_OVER, check_strict
+from server.hosting.schemas import PASSED_OVER, check_schema
 from tests.conftest import TINY
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
@@ -34,7 +34,10 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 """By word, a schema and an answer that breaks it."""
 
 
-def request(schema: Any, *, strict: bool = True) -> dict[str, Any]:
+NO_SCHEMAS: list[Any] = [None, [], "{}", 5, True]
+
+
+def request(schema: Any, *, strict: Any = True) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": strict}}}
 
 
@@ -44,8 +47,8 @@ def test_what_outlines_passes_over_is_refused(word: str) -> None:
 
     schema, answer = BROKEN[word]
     assert re.fullmatch(json_schema.build_regex_from_schema(json.dumps(schema)), answer), "it is kept now: take it off the list"
-    with pytest.raises(ValueError, match=f"`{word}` in schema is not kept by this model's constraints \\(outlines\\)"):
-        check_strict(request(schema), "outlines")
+    with pytest.raises(ValueError, match=r" in schema is not kept by this model's constraints \(outlines\): leave it out"):
+        check_schema(request(schema), "outlines")
 
 
 @pytest.mark.parametrize("word", BROKEN)
@@ -65,27 +68,40 @@ def test_xgrammar_keeps_a_word_or_it_is_refused(word: str) -> None:
 
 
 def test_every_schema_within_is_looked_at() -> None:
-    inner = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/$defs/x"}]}}, "$defs": {"x": {"minimum": 0}}}
-    with pytest.raises(ValueError, match=r"`minimum` in schema\.items\.\$defs\.x is"):
-        check_strict(request({"type": "array", "items": inner}), "outlines")
-    with pytest.raises(ValueError, match=r"`minimum` in schema\.anyOf\.1 is"):
-        check_strict(request({"anyOf": [{}, {"minimum": 0}]}), "outlines")
+    for backend, word in (("outlines", "minimum"), ("xgrammar", "not")):
+        inner = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/$defs/x"}]}}}
+        schema = {"type": "array", "items": inner, "$defs": {"x": {"type": "integer", word: {}}}}
+        with pytest.raises(
+            ValueError, match=rf"`{word}` in schema\.\$defs\.x is not kept by this model's constraints \({backend}\)"
+        ):
+            check_schema(request(schema), backend)
 
 
 def test_names_and_values_are_no_words() -> None:
-    schema = {"properties": {"minimum": {"enum": [{"maximum": 1}]}}, "required": ["minimum"], "const": {"not": 1}}
-    check_strict(request(schema), "outlines")
+    schema = {"properties": {"not": {"enum": [{"if": 1}]}}, "required": ["not"], "default": {"not": 1}}
+    for backend in ("outlines", "xgrammar", "guidance"):
+        check_schema(request(schema), backend)
 
 
 def test_other_requests_are_left_alone() -> None:
     schema = {"type": "integer", "minimum": 5}
-    for fields in (
-        request(schema, strict=False),
-        {},
-        {"response_format": None},
-        request(None),
-        {"response_format": {"json_schema": 1}},
-    ):
-        check_strict(fields, "outlines")
-    check_strict(request(schema), "guidance")
-    check_strict(request(schema), "xgrammar")
+    others: list[dict[str, Any]] = [{}, {"response_format": None}, {"response_format": {"type": "text", "json_schema": 1}}]
+    for fields in (request(schema, strict=False), request(schema, strict=None), *others):
+        check_schema(fields, "outlines")
+    check_schema(request(schema), "guidance")
+    check_schema(request(schema), "xgrammar")
+
+
+@pytest.mark.parametrize("backend", ["outlines", "xgrammar", "guidance"])
+@pytest.mark.parametrize("strict", ["yes", "true", 1, 0, [], {}])
+def test_strict_is_a_truth(strict: Any, backend: str) -> None:
+    with pytest.raises(ValueError, match=r"`response_format\.json_schema\.strict` must be true, false or null"):
+        check_schema(request({"type": "integer"}, strict=strict), backend)
+
+
+@pytest.mark.parametrize("asked", [None, 1, [], {"name": "x"}, *({"name": "x", "schema": no} for no in NO_SCHEMAS)])
+def test_a_format_without_a_schema_is_refused_in_a_sentence(asked: Any) -> None:
+    with pytest.raises(ValueError, match=r"`response_format\.json_schema\.schema` must be a JSON schema, an object"):
+        check_schema({"response_format": {"type": "json_schema", "json_schema": asked}}, "outlines")
+    with pytest.raises(ValueError, match=r"must be a JSON schema, an object"):
+        check_schema({"response_format": {"type": "json_schema"}}, "guidance")
