@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.verdict import Fingerprint, Verdict
-from judges.verdict_lines import MEND, check_scores, known_fingerprints, sidecar
+from judges.verdict_lines import MEND, check_judge, check_scores, known_fingerprints, sidecar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -265,6 +265,7 @@ class VerdictFile:
                     f"{self.path} holds verdicts of another judge, model or setting ({self._difference(verdict.fingerprint)}); "
                     "give another `-o`, or `--overwrite`"
                 )
+            check_judge(verdict, self.fingerprint.judge, self.path, number)
             check_scores(verdict, self.judge, self.path, number)
             if verdict.final:
                 self._found[key] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,10 @@ def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[
         judge: Whose scores they have, where that is known; verdicts of other judges are not looked at.
 
     Raises:
-        MagistrateError: It cannot be read, a line is no verdict, or has a score that the judge does not give.
+        MagistrateError: It cannot be read, a line is no verdict, or has a score that the judge does not give, or a judge that its
+            fingerprint is not of.
     """
+    known = known_fingerprints(path)
     for number, line in numbered_lines(path):
         try:
             verdict = Verdict.from_json(line)
@@ -48,6 +51,9 @@ def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[
             torn = isinstance(error, NoJsonError | UnicodeDecodeError) and not line.endswith(b"\n")
             mended = "; the run that wrote it was stopped there, and the same command goes on from it" if torn else ""
             raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}{mended}") from None
+        stands_for = known.get(verdict.fingerprint)
+        if isinstance(stands_for, dict):
+            check_judge(verdict, str(stands_for.get("judge", verdict.judge)), path, number)
         check_scores(verdict, judge, path, number)
         yield number, verdict
 
@@ -66,6 +72,23 @@ def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int)
     """
     if judge is not None and verdict.judge == judge.name and (fault := fault_in(verdict, judge)):
         raise MagistrateError(f"{path} line {number}: {fault}; {MEND}")
+
+
+def check_judge(verdict: Verdict, name: str, path: Path, number: int) -> None:
+    """See that a verdict of a file says the judge that its fingerprint is of.
+
+    Args:
+        verdict: What the line says.
+        name: The fingerprint's judge.
+        path: The file.
+        number: Of the line.
+
+    Raises:
+        MagistrateError: It says another; the sentence names the file, the line and the field.
+    """
+    if verdict.judge != name:
+        said = json.dumps(verdict.judge)[:80]
+        raise MagistrateError(f"{path} line {number}: field `judge` is {said}, but its fingerprint is of judge `{name}`; {MEND}")
 
 
 def known_fingerprints(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from judges.expected import Expectation
 from judges.llm_eval import LLMEval
 from judges.verdict import Fingerprint, Status, Verdict
 from judges.verdict_file import VerdictFile
-from judges.verdict_lines import numbered_verdicts
+from judges.verdict_lines import numbered_verdicts, sidecar
 
 PRINT = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
 
@@ -267,6 +267,7 @@ def test_fields_of_a_later_version_are_passed_over_and_missing_ones_have_their_d
         ({"scores": {"a": 1, "b": 2}}, "field `scores` has `b`, which judge `llm-eval` does not score"),
         ({"expected": {"a": {"expectation": 9.5, "entropy": 0.1}}}, "field `expected.a` is 9.5, but judge"),
         ({"scores": {}}, "field `scores` lacks `a`, which judge `llm-eval` scores"),
+        ({"judge": "pairwise"}, 'field `judge` is "pairwise", but its fingerprint is of judge `llm-eval`'),
     ],
 )
 def test_a_line_edited_by_hand_is_refused_by_its_field(tmp_path: Path, fields: dict[str, object], complaint: str) -> None:
@@ -278,6 +279,19 @@ def test_a_line_edited_by_hand_is_refused_by_its_field(tmp_path: Path, fields: d
     assert complaint in str(caught.value)
     assert "mend the line, or take it out to have its sample judged again" in str(caught.value)
     assert path.read_bytes() == before
+
+
+def test_a_judge_edited_by_hand_is_refused_by_every_reader(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    with VerdictFile(path, PRINT) as file:
+        file.finish()
+    path.write_text(line(1) + line(2, judge="pairwise"))
+    with pytest.raises(
+        MagistrateError, match=r'v.jsonl line 2: field `judge` is "pairwise", but its fingerprint is of judge `llm-eval`'
+    ):
+        list(numbered_verdicts(path))
+    sidecar(path).unlink()
+    assert len(list(numbered_verdicts(path))) == 2, "nothing says whose they are"
 
 
 @pytest.mark.parametrize(
