@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from judges.errors import MagistrateError, RowError
+from judges.errors import MagistrateError, RowError, counted
 from judges.input_file import check_file
 from judges.json_text import RepeatedKeyError, parse_json
 from judges.judge import Sample
@@ -280,7 +280,7 @@ def _opened(path: Path, encoding: str) -> IO[str]:
 def _csv_row(content: dict[str, Any], encoding: str) -> Any:
     extra = content.pop("\0", None)
     if extra is not None:
-        return RowError(f"has {len(extra)} more cells than the header has names", content.get("id"))
+        return RowError(f"has {counted(len(extra), 'more cell', 'more cells')} than the header has names", content.get("id"))
     cells = {name: value for name, value in content.items() if value is not None}
     if any("\udc80" <= character <= "\udcff" for value in cells.values() for character in value):
         return ValueError(f"is not {encoding}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 from collections.abc import Collection, Mapping
@@ -130,6 +131,8 @@ class Verdict:
             ValueError: The line is no verdict; its text names the field.
         """
         line = line.rstrip()
+        if (line.startswith(codecs.BOM_UTF8)) if isinstance(line, bytes) else line.startswith("\ufeff"):
+            raise ValueError("it begins with a byte order mark; save the file as UTF-8 without one")
         try:
             parse_json(line)
         except json.JSONDecodeError as error:
@@ -162,7 +165,14 @@ def fault_in(verdict: Verdict, judge: Judge) -> str | None:
         if metric not in legal:
             return f"field `scores` has `{metric}`, which judge `{judge.name}` does not score"
         if score not in legal[metric]:
-            return f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {_range(legal[metric])}"
+            whole = (
+                " in whole numbers"
+                if isinstance(score, str | float) and any(isinstance(one, int) for one in legal[metric])
+                else ""
+            )
+            return (
+                f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {_range(legal[metric])}{whole}"
+            )
     for metric, expected in (verdict.expected or {}).items():
         numbers = [score for score in legal.get(metric, ()) if isinstance(score, int)]
         if expected is not None and numbers and not min(numbers) <= expected.expectation <= max(numbers):

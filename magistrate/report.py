@@ -31,7 +31,7 @@ def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
         rows = counted(outcome.repeats, "row has", "rows have")
         console.print(f"{rows} the id of an earlier row; `occurrence` tells their verdicts apart")
     usage = outcome.summary.usage
-    if usage.prompt_tokens:
+    if outcome.tally.judged and usage.prompt_tokens:
         share = usage.cached_tokens / usage.prompt_tokens
         tokens = f"{usage.cached_tokens:,} of {usage.prompt_tokens:,} prompt tokens"
         console.print(f"{tokens} came from the prefix cache ({share:.0%})")

@@ -194,7 +194,9 @@ def open_metric(name: str, options: Options | None = None, *, engine: Engine | N
     elif name == "pass@k" and "k" not in given:
         raise MagistrateError("the metric `pass@k` needs its k: call it `pass@1`, `pass@5` or the like, or give the option `k`")
     if name not in _ENTRIES:
-        raise MagistrateError(f"there is no metric `{name}`; there are {', '.join(_ENTRIES)}")
+        raise MagistrateError(
+            f"there is no metric `{name}`; there are {', '.join(_ENTRIES).replace('pass@k', 'pass@1 or the like')}"
+        )
     entry = _ENTRIES[name]
     for key in given:
         if key not in entry.options:

@@ -12,6 +12,7 @@ from typing import Any
 from evals.tasks.task import Task
 from judges.errors import MagistrateError, reason_of
 from judges.input_file import check_file
+from judges.samples import kind_of
 from judges.sources import Row, read_rows
 
 IDS_SHOWN = 10
@@ -145,6 +146,7 @@ def read_predictions(
     answers: dict[str, str | list[str]] = {}
     places: dict[str, str] = {}
     faults: dict[str, Fault] = {}
+    unusable = ""
     for number, row in enumerate(read_rows(path), start=1):
         if row.sample is None:
             add_fault(faults, "prediction cannot be read", str(number), model)
@@ -161,10 +163,13 @@ def read_predictions(
         elif _is_answer(answer):
             answers[row_id] = answer
         else:
+            unusable = unusable or f"{row.place}: `{column}` must be a text or a list of texts, not {_kind(answer)}"
             add_fault(faults, "prediction is neither a text nor a list of texts", row_id, model)
     for instance in dataset.instances:
         if instance.id not in places:
             add_fault(faults, "prediction missing", instance.id, model)
+    if not answers and unusable:
+        raise MagistrateError(unusable)
     if not answers:
         raise MagistrateError(f"{path} holds no prediction for any of the {len(known):,} instances; do the ids agree?")
     return Predictions(model, answers, list(faults.values()))
@@ -172,6 +177,13 @@ def read_predictions(
 
 def _is_answer(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value))
+
+
+def _kind(answer: Any) -> str:
+    """What an answer is that is neither a text nor a list of texts."""
+    if not isinstance(answer, list) or not answer:
+        return "an empty list" if answer == [] else kind_of(answer)
+    return f"a list with {kind_of(next(one for one in answer if not isinstance(one, str)))}"
 
 
 def _rows(task: Task, path: Path) -> Iterator[Row]:

@@ -103,7 +103,7 @@ def test_a_csv_row_with_too_many_cells_is_told(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("context,response\na,b,c\nd,e\nf\n")
     rows = list(read_rows(path))
-    assert rows[0].problem == "rows.csv row 1: has 1 more cells than the header has names"
+    assert rows[0].problem == "rows.csv row 1: has 1 more cell than the header has names"
     assert rows[1].sample == {"context": "d", "response": "e"}
     assert rows[2].sample == {"context": "f"}, "a cell that is not there is a field that is missing"
 

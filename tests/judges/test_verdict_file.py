@@ -262,7 +262,8 @@ def test_fields_of_a_later_version_are_passed_over_and_missing_ones_have_their_d
         ({"usage": {"prompt_tokens": "many"}}, "field `usage.prompt_tokens` must be"),
         ({"expected": {"a": {"expectation": 1.5}}}, "field `expected.a.entropy` is missing"),
         ({"scores": {"a": 99}}, "field `scores.a` is 99, but judge `llm-eval` scores 0 to 5"),
-        ({"scores": {"a": 2.5}}, "field `scores.a` is 2.5, but judge `llm-eval` scores 0 to 5"),
+        ({"scores": {"a": 2.5}}, "field `scores.a` is 2.5, but judge `llm-eval` scores 0 to 5 in whole numbers"),
+        ({"scores": {"a": "1"}}, 'field `scores.a` is "1", but judge `llm-eval` scores 0 to 5 in whole numbers'),
         ({"scores": {"a": None}}, "field `scores.a` is null, but judge"),
         ({"scores": {"a": 1, "b": 2}}, "field `scores` has `b`, which judge `llm-eval` does not score"),
         ({"expected": {"a": {"expectation": 9.5, "entropy": 0.1}}}, "field `expected.a` is 9.5, but judge"),
@@ -300,6 +301,10 @@ def test_a_judge_edited_by_hand_is_refused_by_every_reader(tmp_path: Path) -> No
         ("\n", "line 2 is no verdict of Magistrate: it is empty; mend"),
         (" \r\n", "line 2 is no verdict of Magistrate: it is empty; mend"),
         ('{"id": \n', "line 2 is no verdict of Magistrate: it is no JSON: Expecting value at column 7; mend"),
+        (
+            "\ufeff" + "{}\n",
+            "line 2 is no verdict of Magistrate: it begins with a byte order mark; save the file as UTF-8 without one",
+        ),
         ("[" * 100_000 + "\n", "line 2 is no verdict of Magistrate: it is nested too deeply; mend"),
     ],
 )

@@ -168,7 +168,7 @@ def test_what_labels_mean_is_told(tmp_path: Path) -> None:
     command = ("meta", "preferences", source, "--verdicts", given, *QUICK, "-o", tmp_path / "r")
     done = magistrate(*command)
     assert done.returncode == 0, done.stderr
-    assert "Numbers mean what Auto-J says." in done.stdout
+    assert "Labels mean what Auto-J says." in done.stdout
     found = figures(tmp_path / "r")
     assert found["judged"]["parts"][0]["majority"]["kappa"]["value"] == 1.0
     assert found["choices"][0] == {"choice": "first", "labels": ["0"], "count": 4, "share": pytest.approx(1 / 3)}

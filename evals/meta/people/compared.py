@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ class Form:
         first, second = (row.get(answer) for answer in self.answers)
         return {"question": "\n\n".join(asked), "answer_a": first, "answer_b": second}
 
+
+LABELS_SHOWN = 5
+"""Labels that an error names at the most."""
 
 FORMS = (
     Form(
@@ -178,12 +182,22 @@ def read_compared(
     faults = list(reader.faults.values())
     if not pairs:
         what = "; ".join(f"{counted(fault.count, 'row')}: {fault.what}" for fault in faults)
-        raise MagistrateError(f"{path} holds no pair that people have compared{f' ({what})' if what else ''}")
+        known = f" ({what})" if what else ""
+        raise MagistrateError(f"{path} holds no pair that people have compared{known}{_unexplained(reader.unread)}")
     twice = [name for name, count in Counter(one.id for one in pairs).items() if count > 1]
     if twice:
         raise MagistrateError(f"{path}: two pairs have the id `{twice[0]}`; give each pair one row, and its raters a column each")
     name = path.stem if human or form is None else form.name
     return ComparedSet(name, pairs, raters, faults, labels.whose, reader.meanings)
+
+
+def _unexplained(labels: Collection[str]) -> str:
+    """The end of a sentence that says which labels a file has, and how to say what they mean."""
+    if not labels:
+        return ""
+    shown = ", ".join(f"`{label[:40]}`" for label in islice(labels, LABELS_SHOWN))
+    more = f" and {len(labels) - LABELS_SHOWN:,} more" if len(labels) > LABELS_SHOWN else ""
+    return f"; its labels are {shown}{more}: say what they mean, `--labels first=...,second=...,tie=...`"
 
 
 @dataclass(slots=True)
@@ -197,6 +211,7 @@ class _Reader:
         form: Of the file, where its columns need not be named.
         meanings: Label to choice, with the words that were met.
         faults: What could not be used.
+        unread: Labels that name no choice.
     """
 
     raters: Sequence[str]
@@ -205,6 +220,7 @@ class _Reader:
     form: Form | None
     meanings: dict[str, int] = field(default_factory=dict)
     faults: Faults = field(default_factory=dict)
+    unread: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.meanings |= self.labels.meanings
@@ -230,4 +246,6 @@ class _Reader:
         else:
             what = "has an empty cell" if is_empty(cell) else f"names none of {self.labels.told}"
             add_fault(self.faults, f"`{rater}` {what}", name)
+            if label is not None:
+                self.unread.setdefault(label)
         return choice

@@ -49,7 +49,7 @@ def choices(chosen: Sequence[Chosen], whose: str | None) -> Iterator[Block]:
         ],
         texts=2,
     )
-    yield "All labels are words." if whose is None else f"Numbers mean what {whose} says."
+    yield "All labels are words." if whose is None else f"Labels mean what {whose} says."
 
 
 def _judged(judged: Judged) -> Iterator[Block]:

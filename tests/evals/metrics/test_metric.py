@@ -76,7 +76,11 @@ def test_options_are_part_of_the_identity() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("bleu", {}, "there is no metric `bleu`; there are rouge-1, rouge-2, rouge-l, accuracy, exact, pass@k, judge"),
+        (
+            "bleu",
+            {},
+            "there is no metric `bleu`; there are rouge-1, rouge-2, rouge-l, accuracy, exact, pass@1 or the like, judge",
+        ),
         ("pass@0", {}, "there is no metric `pass@0`"),
         ("rouge-l", {"stem": True}, "metric `rouge-l` has no option `stem`; it has: stemmer"),
         ("rouge-2", {"stemmer": "no"}, "option `stemmer` of metric `rouge-2` must be true or false, not 'no'"),

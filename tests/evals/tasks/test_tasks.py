@@ -114,6 +114,12 @@ def test_predictions_are_matched_by_id_and_what_is_left_over_is_counted(task: Ta
         ([{"id": "1"}], "no field `prediction`"),
         ([{"key": "1", "prediction": "a"}], "no field `id`"),
         ([{"id": "no", "prediction": "a"}], "do the ids agree"),
+        (
+            [{"id": "1", "prediction": ["def", 5, None]}],
+            "said.jsonl row 1: `prediction` must be a text or a list of texts, not a list with a number",
+        ),
+        ([{"id": "1", "prediction": []}], "said.jsonl row 1: `prediction` must be a text or a list of texts, not an empty list"),
+        ([{"id": "1", "prediction": None}], "`prediction` must be a text or a list of texts, not null"),
     ],
 )
 def test_predictions_of_which_nothing_can_be_made_are_one_sentence(

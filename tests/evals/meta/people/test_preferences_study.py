@@ -267,7 +267,7 @@ def test_the_meaning_of_labels_and_the_shares_are_told(tmp_path: Path) -> None:
     ], "of the pairs with a verdict"
     text = markdown(page(found))
     assert "| second better | 1 | 4 | 33.3% |" in text
-    assert "Numbers mean what Auto-J says." in text
+    assert "Labels mean what Auto-J says." in text
     path.write_text("".join(json.dumps(row) + "\n" for row in SHAPES["JudgeBench"][0]))
     text = markdown(page(study(read_compared(path), {f"judgebench-p{n}": verdict("", "A") for n in range(12)}, QUICK)))
     assert "| tie | a=b | 4 | 33.3% |" in text
@@ -395,7 +395,9 @@ def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:
         read_compared(path)
     with pytest.raises(MagistrateError, match="there is no column `bob`; there are `id`, `anna`"):
         read_compared(path, ["bob"])
-    with pytest.raises(MagistrateError, match="holds no pair that people have compared"):
+    labels = r"its labels are `\?`: say what they mean, `--labels first=...,second=...,tie=...`"
+    told = rf"holds no pair that people have compared \(.*\); {labels}"
+    with pytest.raises(MagistrateError, match=told):
         read_compared(path, ["anna"])
     path.write_text('{"id": 1, "anna": "A"}\n' * 2)
     with pytest.raises(MagistrateError, match="two pairs have the id `1`"):
