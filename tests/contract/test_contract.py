@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
@@ -56,7 +55,7 @@ def spelt(content: Mapping[str, Any]) -> str:
 
 
 def test_the_version_of_every_judge() -> None:
-    versions = {}
+    versions: dict[str, Any] = {}
     for name in (*JUDGES, OWN):
         base = asked(name)
         for options in ({}, *VARIANTS.get(name, ())):
@@ -81,12 +80,10 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, command
 
 
-def values_of(annotation: Any) -> list[str] | str:
+def values_of(annotation: Any) -> Any:
     """The values that a flag may have, or their type."""
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return [member.value for member in annotation]
-    parts = [part if isinstance(part, str) else getattr(part, "__name__", str(part)) for part in get_args(annotation)]
-    return parts or getattr(annotation, "__name__", str(annotation))
+    name = getattr(annotation, "__name__", str(annotation))
+    return [part if isinstance(part, str) else getattr(part, "__name__", str(part)) for part in get_args(annotation)] or name
 
 
 def test_the_flags_of_every_command() -> None:
