@@ -153,30 +153,31 @@ class Verdict:
         return not (self.reason or "").startswith(ENGINE_FAULT)
 
 
-def fault_in(verdict: Verdict, judge: Judge) -> str | None:
-    """What is wrong with the scores of a verdict of this judge, as a sentence that names the field; ``None`` for nothing."""
+def fault_in(verdict: Verdict, judge: Judge, *, whole: bool = False) -> str | None:
+    """What is wrong with the scores of a verdict of this judge, as a sentence that names the field; ``None`` for nothing.
+
+    Args:
+        verdict: The verdict.
+        judge: The judge.
+        whole: Whether every metric of the judge's must be there; another version of a judge may have fewer.
+    """
     if verdict.scores is None:
         return None
     legal = judge.legal
     lacking = next((metric for metric in legal if metric not in verdict.scores), None)
-    if lacking is not None:
+    if whole and lacking is not None:
         return f"field `scores` lacks `{lacking}`, which judge `{judge.name}` scores"
     for metric, score in verdict.scores.items():
         if metric not in legal:
             return f"field `scores` has `{metric}`, which judge `{judge.name}` does not score"
         if score not in legal[metric]:
-            whole = (
-                " in whole numbers"
-                if isinstance(score, str | float) and any(isinstance(one, int) for one in legal[metric])
-                else ""
-            )
-            return (
-                f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {_range(legal[metric])}{whole}"
-            )
+            numbers = isinstance(score, str | float) and any(isinstance(one, int) for one in legal[metric])
+            wanted = f"{_range(legal[metric])}{' in whole numbers' if numbers else ''}"
+            return f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {wanted}"
     for metric, expected in (verdict.expected or {}).items():
-        numbers = [score for score in legal.get(metric, ()) if isinstance(score, int)]
-        if expected is not None and numbers and not min(numbers) <= expected.expectation <= max(numbers):
-            return f"field `expected.{metric}` is {expected.expectation:g}, but judge `{judge.name}` scores {_range(numbers)}"
+        scale = [score for score in legal.get(metric, ()) if isinstance(score, int)]
+        if expected is not None and scale and not min(scale) <= expected.expectation <= max(scale):
+            return f"field `expected.{metric}` is {expected.expectation:g}, but judge `{judge.name}` scores {_range(scale)}"
     return None
 
 

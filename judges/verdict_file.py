@@ -266,7 +266,7 @@ class VerdictFile:
                     "give another `-o`, or `--overwrite`"
                 )
             check_judge(verdict, self.fingerprint.judge, self.path, number)
-            check_scores(verdict, self.judge, self.path, number)
+            check_scores(verdict, self.judge, self.path, number, whole=True)
             if verdict.final:
                 self._found[key] += 1
                 self._note(key, verdict)

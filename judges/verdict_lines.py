@@ -58,7 +58,7 @@ def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[
         yield number, verdict
 
 
-def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int) -> None:
+def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int, *, whole: bool = False) -> None:
     """See that a verdict of a file has only scores that its judge gives.
 
     Args:
@@ -66,11 +66,12 @@ def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int)
         judge: Whose it is, where that is known; a verdict of another judge is not looked at.
         path: The file.
         number: Of the line.
+        whole: Whether every score that the judge gives must be there.
 
     Raises:
         MagistrateError: It has another; the sentence names the file, the line and the field.
     """
-    if judge is not None and verdict.judge == judge.name and (fault := fault_in(verdict, judge)):
+    if judge is not None and verdict.judge == judge.name and (fault := fault_in(verdict, judge, whole=whole)):
         raise MagistrateError(f"{path} line {number}: {fault}; {MEND}")
 
 

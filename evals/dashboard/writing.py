@@ -42,5 +42,7 @@ def write(report: Mapping[str, Any], folder: Path) -> list[Path]:
             if name not in drawn:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise MagistrateError(f"the page cannot be written to {folder}: {reason_of(error)}") from error
+        raise MagistrateError(
+            f"the page cannot be written to {error.filename2 or error.filename or folder}: {reason_of(error)}"
+        ) from error
     return written

@@ -16,7 +16,7 @@ from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
 from judges.engines.vllm_compiler import NOT_WRITTEN
 from judges.engines.vllm_settings import ABORTED
 from judges.errors import EngineError, RequestError
-from server.hosting.schemas import check_schema
+from server.hosting.schemas import check_schema, with_bounds_listed
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
@@ -111,7 +111,8 @@ class OpenAILayer:
         if path == "/v1/chat/completions" and self._schema is not None and _leaves_open(fields):
             fields["response_format"] = _format(self._schema)
         try:
-            await asyncio.to_thread(check_schema, body, self._backend)
+            fields |= await asyncio.to_thread(with_bounds_listed, fields, self._backend)
+            await asyncio.to_thread(check_schema, fields, self._backend)
             reply = await handle(await asyncio.to_thread(kind.model_validate, fields))
         except EngineDeadError as error:
             raise EngineError("the engine's process has ended") from error

@@ -13,8 +13,51 @@ PASSED_OVER = {"xgrammar": {"not", "if", "then", "else", "dependentRequired", "d
 BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 """Words whose schemas stand under names of the caller's."""
 
+BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+
 VALUES = {"const", "enum", "default", "examples", "required"}
 """Words that hold values, no schemas."""
+
+
+MOST_LISTED = 1_000
+"""Whole numbers between two bounds that are listed one by one."""
+
+
+def with_bounds_listed(fields: Mapping[str, Any], backend: str) -> Mapping[str, Any]:
+    """A request whose schema lists the whole numbers between two bounds, where the backend keeps lists and no bounds."""
+    form = fields.get("response_format")
+    asked = form.get("json_schema") if isinstance(form, Mapping) else None
+    if backend != "outlines" or not isinstance(form, Mapping) or not isinstance(asked, Mapping):
+        return fields
+    return {**fields, "response_format": {**form, "json_schema": {**asked, "schema": _listed(asked.get("schema"))}}}
+
+
+def _listed(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_listed(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    parts = {word: value if word in VALUES else _listed_within(word, value) for word, value in schema.items()}
+    numbers = _between(parts) if parts.get("type") == "integer" and not parts.keys() & {"enum", "const"} else None
+    return parts if numbers is None else {word: parts[word] for word in parts if word not in BOUNDS} | {"enum": list(numbers)}
+
+
+def _listed_within(word: str, value: Any) -> Any:
+    if word in BY_NAME and isinstance(value, Mapping):
+        return {name: _listed(part) for name, part in value.items()}
+    return _listed(value)
+
+
+def _between(schema: Mapping[str, Any]) -> range | None:
+    """The whole numbers that a schema's bounds allow, where they are few."""
+    bounds = [(word, schema[word]) for word in BOUNDS if word in schema]
+    if any(type(bound) is not int for _, bound in bounds):
+        return None
+    least = [bound + (word == "exclusiveMinimum") for word, bound in bounds if word.endswith("inimum")]
+    most = [bound - (word == "exclusiveMaximum") for word, bound in bounds if word.endswith("aximum")]
+    if not least or not most or not 0 <= min(most) - max(least) < MOST_LISTED:
+        return None
+    return range(max(least), min(most) + 1)
 
 
 def check_schema(fields: Mapping[str, Any], backend: str) -> None:

@@ -65,7 +65,7 @@ def qualeval(folder: Path) -> list[object]:
     [
         (grouse, "none of 2 samples is scored (2 unscored: context overflow)"),
         (card, "none of 2 samples is scored (2 unscored: context overflow)"),
-        (arena, "none of 1 samples is scored (1 unscored: context overflow)"),
+        (arena, "none of 1 sample is scored (1 unscored: context overflow)"),
         (people, "no verdict has a number (12 samples: context overflow"),
         (preferences, "no verdict has a preference (12 pairs: context overflow"),
         (qualeval, "no instance has affinities to the domains (3: context overflow"),

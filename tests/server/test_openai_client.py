@@ -13,7 +13,7 @@ import openai
 import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tests.server.running import MODELS, RunningServer
 
@@ -35,6 +35,7 @@ LONG: dict[str, Any] = {"max_tokens": 7000, "extra_body": {"ignore_eos": True}}
 class Grade(BaseModel):
     grade: Literal[1, 2, 3, 4, 5]
     verdict: Literal["right", "wrong", "vague"]
+    sureness: int = Field(ge=0, le=100)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judges.engines import weights
-from server.hosting.schemas import PASSED_OVER, check_schema
+from server.hosting.schemas import PASSED_OVER, check_schema, with_bounds_listed
 from tests.conftest import TINY
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
@@ -105,3 +105,41 @@ def test_a_format_without_a_schema_is_refused_in_a_sentence(asked: Any) -> None:
         check_schema({"response_format": {"type": "json_schema", "json_schema": asked}}, "outlines")
     with pytest.raises(ValueError, match=r"must be a JSON schema, an object"):
         check_schema({"response_format": {"type": "json_schema"}}, "guidance")
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"minimum": 1, "maximum": 5}, [1, 2, 3, 4, 5]),
+        ({"exclusiveMinimum": -1, "maximum": 1, "title": "t"}, [0, 1]),
+        ({"minimum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": 3, "maximum": 7}, [2]),
+    ],
+)
+def test_whole_numbers_between_bounds_are_listed_for_outlines(schema: dict[str, Any], values: list[int]) -> None:
+    schema = {"type": "integer", **schema}
+    inside = {"type": "object", "properties": {"minimum": schema, "n": {"anyOf": [schema, {"type": "null"}]}}}
+    listed = with_bounds_listed(request(inside), "outlines")
+    check_schema(listed, "outlines")
+    parts = listed["response_format"]["json_schema"]["schema"]["properties"]
+    for part in (parts["minimum"], parts["n"]["anyOf"][0]):
+        assert part == {"type": "integer", "enum": values} | ({"title": "t"} if "title" in schema else {})
+    assert with_bounds_listed(request(inside), "xgrammar") == request(inside)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 1},
+        {"type": "integer", "minimum": 1, "maximum": 0},
+        {"type": "integer", "minimum": 1, "maximum": 1001},
+        {"type": "integer", "minimum": 1, "maximum": 5.5},
+        {"type": "integer", "minimum": True, "maximum": 5},
+        {"type": "number", "minimum": 1, "maximum": 5},
+        {"type": "integer", "enum": [7], "minimum": 1, "maximum": 5},
+        {"const": {"type": "integer", "minimum": 1, "maximum": 5}},
+        "no schema",
+        None,
+    ],
+)
+def test_other_bounds_stay_as_they_are(schema: Any) -> None:
+    assert with_bounds_listed(request(schema), "outlines") == request(schema)
