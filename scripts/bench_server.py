@@ -107,6 +107,7 @@ def serve(folder: Path, *, instant: bool) -> None:
 
             await app(scope, receive, send_told)
 
+        vars(told)["state"] = app.state
         return told
 
     vars(serving)["create_app"] = with_header
