@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol, TypedDict
+from typing import Protocol
 
+from judges.decoding import GREEDY, Decoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.runner import Question, Runner, unscored
@@ -33,50 +34,29 @@ class Bench(Protocol):
         ...
 
 
-class _Decoding(TypedDict):
-    """How answers are written."""
-
-    expected: bool
-    think: int
-    temperature: float
-    seed: int
-
-
 class OwnBench:
     """A judge on an engine of ours.
 
     Args:
         judge: What to ask.
         engine: The engine to ask it of.
-        expected: Whether to work out expected scores.
-        think: Tokens a model may think for before it answers.
-        temperature: Of the sampling; 0 takes the likeliest token each time.
-        seed: Of the sampling.
+        decoding: How answers are written.
     """
 
-    def __init__(
-        self,
-        judge: Judge,
-        engine: Engine,
-        *,
-        expected: bool = False,
-        think: int = 0,
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY) -> None:
         self.judge = judge
-        self._engine = engine
-        self._decoding: _Decoding = {"expected": expected, "think": think, "temperature": temperature, "seed": seed}
+        self.engine = engine
+        self._decoding = decoding
 
     async def fingerprint(self) -> Fingerprint:
-        await self._engine.identify()
-        return Fingerprint.of(self.judge, self._engine.identity, **self._decoding)
+        await self.engine.identify()
+        return Fingerprint.of(self.judge, self.engine.identity, self._decoding)
 
     async def start(self) -> None:
-        await self._engine.start()
+        await self.engine.start()
 
     def run(self, questions: Iterable[Question]) -> AsyncGenerator[Verdict, None]:
-        return Runner(self.judge, self._engine, **self._decoding).run(questions)
+        return Runner(self.judge, self.engine, self._decoding).run(questions)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from judges.answer_text import remainder, value_span
+from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
 from judges.errors import (
     AnswerError,
@@ -125,42 +126,26 @@ class Runner:
     Args:
         judge: What to ask.
         engine: A started engine to ask it of.
-        expected: Whether to work out expected scores beside the greedy ones.
-        think: Tokens that a model which thinks first may think for; 0 for a model that does not. It thinks freely, up to
-            ``</think>``, and answers under the constraint.
-        temperature: Of the sampling; 0 takes the likeliest token each time, as verdicts to go by are made.
-        seed: Of the sampling. Each request has a seed of its own that follows from this one, from its sample and its place, so
-            no sample's luck is another's.
+        decoding: How answers are written.
 
     Raises:
         EngineError: The engine cannot go on behind a thought.
         MagistrateError: Expected scores of sampled answers are asked for.
     """
 
-    def __init__(
-        self,
-        judge: Judge,
-        engine: Engine,
-        *,
-        expected: bool = False,
-        think: int = 0,
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        if think and not engine.goes_on:
+    def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY) -> None:
+        if decoding.think and not engine.goes_on:
             raise EngineError("this server takes no regular expression, so no answer can be constrained behind a thought")
-        if temperature and expected:
+        if decoding.expected and isinstance(decoding, SampledDecoding):
             raise MagistrateError("expected scores go with greedy answers; leave out the temperature, or the expected scores")
         self.judge = judge
         self.engine = engine
-        self.think = think
-        self.temperature = temperature
-        self.seed = seed
-        self.basis = Fingerprint.of(judge, engine.identity, expected=expected, think=think, temperature=temperature, seed=seed)
+        self.decoding = decoding
+        self.basis = Fingerprint.of(judge, engine.identity, decoding)
         self.fingerprint = self.basis.digest
         self._scores = judge.numeric_scores
-        self._label = judge.label if expected else None
-        wanted = alternatives_wanted(self._scores) if expected else 0
+        self._label = judge.label if decoding.expected else None
+        wanted = alternatives_wanted(self._scores) if decoding.expected else 0
         wanted = max(wanted, LABEL_ALTERNATIVES if self._label else 0)
         self._alternatives = min(wanted, engine.max_alternatives)
 
@@ -204,7 +189,7 @@ class Runner:
         missing = [*missing, *unknown]
         thoughts = [answer.thought.text.removesuffix(AFTER_THOUGHT) for answer in answers if answer.thought.text]
         if any(answer.thought.cut for answer in answers):
-            missing = [*missing, f"a thought was cut off after {self.think} tokens"]
+            missing = [*missing, f"a thought was cut off after {self.decoding.think} tokens"]
         return Verdict(
             id=question.row.id,
             judge=self.judge.name,
@@ -255,7 +240,7 @@ class Runner:
     async def _ask(self, prompt: Prompt, asked: _Asked) -> _Answer:
         """Put a prompt; where the token limit cuts the answer off, have the model go on with what is missing."""
         form = prompt.form
-        thought = await self._thought(prompt, asked) if self.think else _Thought()
+        thought = await self._thought(prompt, asked) if self.decoding.think else _Thought()
         request = Request(
             prompt.messages,
             form.max_tokens,
@@ -294,7 +279,7 @@ class Runner:
 
     async def _thought(self, prompt: Prompt, asked: _Asked) -> _Thought:
         """What the model thinks before it answers. A thought that the limit cuts off is ended there."""
-        generation = await self._generate(Request(prompt.messages, self.think, stop=THOUGHT_ENDS), asked)
+        generation = await self._generate(Request(prompt.messages, self.decoding.think, stop=THOUGHT_ENDS), asked)
         return _Thought(generation.text.rstrip() + AFTER_THOUGHT, not generation.complete)
 
     async def _in_what_room_there_is(self, request: Request, asked: _Asked) -> Generation:
@@ -309,16 +294,13 @@ class Runner:
             return await self._generate(replace(request, max_tokens=room), asked)
 
     async def _generate(self, request: Request, asked: _Asked) -> Generation:
-        if self.temperature:
-            request = replace(request, temperature=self.temperature, seed=self._seed_of(asked))
+        if isinstance(self.decoding, SampledDecoding):
+            seed = _seed_of(self.decoding, asked)
+            request = replace(request, temperature=self.decoding.temperature, seed=seed)
         asked.requests += 1
         generation = await self.engine.generate(request)
         asked.usage += generation.usage
         return generation
-
-    def _seed_of(self, asked: _Asked) -> int:
-        ground = json.dumps([self.seed, asked.key, asked.requests])
-        return int.from_bytes(hashlib.sha256(ground.encode()).digest()[:4]) >> 1
 
     def unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
         """The verdict on a sample that could not be scored."""
@@ -334,6 +316,12 @@ class _Asked:
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
     recovered: bool = False
+
+
+def _seed_of(decoding: SampledDecoding, asked: _Asked) -> int:
+    """A seed for each request, so that no sample's luck is another's."""
+    ground = json.dumps([decoding.seed, asked.key, asked.requests])
+    return int.from_bytes(hashlib.sha256(ground.encode()).digest()[:4]) >> 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from judges.decoding import GREEDY, Decoding
 from judges.engines.engine import EngineIdentity, Usage
 from judges.expected import Expectation
 from judges.json_text import parse_json
@@ -35,28 +36,15 @@ class Fingerprint:
     adapter: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        judge: Judge,
-        identity: EngineIdentity,
-        *,
-        expected: bool,
-        think: int = 0,
-        temperature: float = 0.0,
-        seed: int = 0,
-    ) -> Fingerprint:
+    def of(cls, judge: Judge, identity: EngineIdentity, decoding: Decoding = GREEDY) -> Fingerprint:
         """The fingerprint of a judge on an engine.
 
         Args:
             judge: What is asked.
             identity: What answers.
-            expected: Whether expected scores are asked for.
-            think: Tokens to think for before the answer.
-            temperature: Of the sampling; 0 takes the likeliest token each time.
-            seed: Of the sampling; without a temperature it decides nothing.
+            decoding: How answers are written.
         """
-        sampled = {"temperature": temperature, "seed": seed} if temperature else {"temperature": 0}
-        return cls(judge.name, judge.version, identity, {**sampled, "expected": expected, "think": think})
+        return cls(judge.name, judge.version, identity, decoding.as_fields())
 
     def fields(self) -> dict[str, Any]:
         """The fingerprint in full, as written beside a verdict file."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from judges.decoding import Decoding
 from judges.engines import open_engine
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
@@ -64,7 +65,7 @@ async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *
     rows = told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn)
     questions = [prepare(row, judge) for row in rows]
     reached: dict[tuple[str, int], Verdict] = {}
-    async with aclosing(Runner(judge, engine, expected=expected).run(questions)) as verdicts:
+    async with aclosing(Runner(judge, engine, Decoding(expected=expected)).run(questions)) as verdicts:
         async for verdict in verdicts:
             reached[verdict.id, verdict.occurrence] = verdict
     return [reached[question.row.id, question.row.occurrence] for question in questions]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,12 +15,13 @@ from rich.table import Table
 
 from judges import catalog
 from judges.bench import OwnBench
-from judges.engines import ENGINES
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError, reason_of
-from magistrate.flags import BaseUrl, Debug, Dtype, Encoding, EngineName, Folder, Limit, Seed, Window
+from magistrate.flags import Debug, Encoding, Folder, Limit, Seed, ServerUrl, with_flags
 from magistrate.share import check_any
-from magistrate.studies import open_judge_engine, open_named_engine
+from magistrate.studies import with_judge_model
 from magistrate.terminal import clear_errors, pairs
 
 if TYPE_CHECKING:
@@ -43,20 +44,74 @@ GOES_ON = "what is judged is kept, and the same command goes on from there"
 KINDS_OF_FILE = ".xlsx, .csv, .json, .jsonl or .parquet"
 
 Questions = Annotated[Path, typer.Option(help=f"What is asked: {KINDS_OF_FILE}, as published or with columns of your own.")]
-AnswerFiles = Annotated[
-    list[str] | None, typer.Option("--answers", help="What a model answered: FILE, or NAME=FILE. Once for each model.")
-]
-AnswerColumns = Annotated[
-    list[str] | None,
-    typer.Option("--answer-column", help="A column of the questions' file with a model's answers, or `*` for all such columns."),
-]
-Fields = Annotated[list[str] | None, typer.Option("--field", help="Where a field of a question stands: `field=column`.")]
-Baseline = Annotated[str | None, typer.Option(help="The model that win rates are told against.")]
-Anchor = Annotated[
-    str | None, typer.Option(help="The model whose rating is given: NAME or NAME=RATING. By default the mean is 1000.")
-]
-TiesFlag = Annotated[str, typer.Option(help="What a tie is in ratings: half (a win) or davidson.")]
-Rounds = Annotated[int, typer.Option("--bootstrap", help="Rounds of the bootstraps.", min=2)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionFlags:
+    """How questions are read."""
+
+    field: Annotated[list[str] | None, typer.Option(help="Where a field of a question stands: `field=column`.")] = None
+    encoding: Encoding = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContestantFlags(QuestionFlags):
+    """What models answered, and how the questions are read."""
+
+    answers: Annotated[list[str] | None, typer.Option(help="What a model answered: FILE, or NAME=FILE. Once for each model.")] = (
+        None
+    )
+    answer_column: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of the questions' file with a model's answers, or `*` for all such columns."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingFlags:
+    """Which answers meet, and who compares them."""
+
+    pairing: Annotated[str, typer.Option("--pairs", help="Who meets: all, baseline or swiss.")] = "all"
+    rounds: Annotated[int, typer.Option(help="Swiss rounds: games of a model on each question.", min=1)] = 4
+    option: Annotated[list[str] | None, typer.Option("-O", "--option", help="An option of the pairwise judge: `name=value`.")] = (
+        None
+    )
+    limit: Limit = None
+    server: ServerUrl = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingFlags:
+    """How models are rated."""
+
+    baseline: Annotated[str | None, typer.Option(help="The model that win rates are told against.")] = None
+    anchor: Annotated[
+        str | None, typer.Option(help="The model whose rating is given: NAME or NAME=RATING. By default the mean is 1000.")
+    ] = None
+    ties: Annotated[str, typer.Option(help="What a tie is in ratings: half (a win) or davidson.")] = "half"
+    bootstrap: Annotated[int, typer.Option(help="Rounds of the bootstraps.", min=2)] = 1000
+    seed: Seed = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BesideFlags:
+    """What goes with verdicts that are there already."""
+
+    pairs_file: Annotated[
+        Path | None, typer.Option("--pairs", help="The samples that `magistrate score` judged, with `model_a` and `model_b`.")
+    ] = None
+    judged_by: Annotated[str | None, typer.Option(help="Who judged, for the report, where the verdicts do not tell.")] = None
+    rename: Annotated[list[str] | None, typer.Option(help="Another name for a model of the files: `OLD=NEW`.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFlags:
+    """How a model answers."""
+
+    temperature: Annotated[float, typer.Option(help="Of the sampling; 0 for none.", min=0)] = 0.0
+    max_tokens: Annotated[int, typer.Option(help="Room for an answer to a turn, in tokens.", min=1)] = 1024
+    limit: Limit = None
+    seed: Seed = 0
 
 
 @arena.callback()
@@ -65,31 +120,15 @@ def about_arena() -> None:
 
 
 @arena.command()
+@with_flags(expected="Also ask for the judge's probabilities, and rate by them.")
 def run(
     questions: Questions,
-    answers: AnswerFiles = None,
-    answer_column: AnswerColumns = None,
+    contestants: ContestantFlags,
+    engine: EngineSettings,
+    decoding: Decoding,
+    how: PairingFlags,
+    rating: RatingFlags,
     output: Folder = Path("arena"),
-    model: Annotated[str | None, typer.Option(help="Who judges: short name, folder or hub repository.")] = None,
-    server: Annotated[str | None, typer.Option(metavar="URL", help="Have a running `magistrate serve` judge.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
-    pairing: Annotated[str, typer.Option("--pairs", help="Who meets: all, baseline or swiss.")] = "all",
-    rounds: Annotated[int, typer.Option(help="Swiss rounds: games of a model on each question.", min=1)] = 4,
-    option: Annotated[
-        list[str] | None, typer.Option("-O", "--option", help="An option of the pairwise judge: `name=value`.")
-    ] = None,
-    expected: Annotated[bool, typer.Option(help="Also ask for the judge's probabilities, and rate by them.")] = False,
-    field: Fields = None,
-    encoding: Encoding = None,
-    baseline: Baseline = None,
-    anchor: Anchor = None,
-    ties: TiesFlag = "half",
-    bootstrap: Rounds = 1000,
-    limit: Limit = None,
-    seed: Seed = 0,
     reuse: Annotated[
         bool, typer.Option("--reuse/--overwrite", "-r", help="Reuse the verdicts that are there, or throw them away.")
     ] = True,
@@ -100,56 +139,45 @@ def run(
     from evals.arena.tournament import Tournament
 
     with clear_errors(debug=debug, stopped=GOES_ON):
-        if server is not None:
-            from magistrate.remote import refuse_settings
+        if how.server is not None:
+            from magistrate import remote
 
-            refuse_settings(base_url=base_url, dtype=dtype, window=window)
-        if pairing not in METHODS:
-            raise MagistrateError(f"`--pairs {pairing}` is none of {', '.join(METHODS)}")
-        asked = _questions(questions, field, encoding, limit)
-        contestants = _contestants(asked, answers, answer_column, encoding)
+            remote.refuse_settings(engine)
+        if how.pairing not in METHODS:
+            raise MagistrateError(f"`--pairs {how.pairing}` is none of {', '.join(METHODS)}")
+        asked = _questions(questions, contestants, how.limit)
         tournament = Tournament(
             questions=asked,
-            answers=contestants,
-            method=cast("Method", pairing),
-            baseline=baseline,
-            rounds=rounds,
-            seed=seed,
+            answers=_contestants(asked, contestants),
+            method=cast("Method", how.pairing),
+            baseline=rating.baseline,
+            rounds=how.rounds,
+            seed=rating.seed,
         )
-        options = _options(baseline, anchor, ties, bootstrap, seed, tournament.models)
-        texts = {"language": "auto", **pairs(option, "-O", "name=value")}
-        how: dict[str, Any] = {"overwrite": not reuse, "debug": debug}
-        if server is not None:
-            played = _play_there(tournament, output, server, texts, {"model": model, "expected": expected}, how)
+        options = _options(rating, tournament.models)
+        texts = {"language": "auto", **pairs(how.option, "-O", "name=value")}
+        if how.server is not None:
+            spec = remote.asking(engine.model, decoding)
+            played = _play_there(tournament, output, how.server, texts, spec, overwrite=not reuse, debug=debug)
         else:
-            host = open_judge_engine(engine, model, base_url, dtype, window)
-            bench = OwnBench(catalog.open_judge("pairwise", texts), host, expected=expected)
-            played = asyncio.run(and_close(_play(tournament, output, bench, **how), host))
-        _report(tournament, played, options, output, expected=expected)
+            host = with_judge_model(engine).open()
+            bench = OwnBench(catalog.open_judge("pairwise", texts), host, decoding)
+            played = asyncio.run(and_close(_play(tournament, output, bench, overwrite=not reuse, debug=debug), host))
+        _report(tournament, played, options, output, expected=decoding.expected)
         check_any(played.verdicts.values())
 
 
 @arena.command()
+@with_flags()
 def report(
     verdicts: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Verdicts of any making: battles, reviews, judgments.")
     ],
+    contestants: ContestantFlags,
+    beside: BesideFlags,
+    rating: RatingFlags,
     output: Folder = Path("arena"),
     questions: Annotated[Path | None, typer.Option(help="What was asked, for capabilities and languages.")] = None,
-    answers: AnswerFiles = None,
-    answer_column: AnswerColumns = None,
-    pairs_file: Annotated[
-        Path | None, typer.Option("--pairs", help="The samples that `magistrate score` judged, with `model_a` and `model_b`.")
-    ] = None,
-    judged_by: Annotated[str | None, typer.Option(help="Who judged, for the report, where the verdicts do not tell.")] = None,
-    rename: Annotated[list[str] | None, typer.Option(help="Another name for a model of the files: `OLD=NEW`.")] = None,
-    field: Fields = None,
-    encoding: Encoding = None,
-    baseline: Baseline = None,
-    anchor: Anchor = None,
-    ties: TiesFlag = "half",
-    bootstrap: Rounds = 1000,
-    seed: Seed = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a report on something else in the folder.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -160,26 +188,25 @@ def report(
     from evals.arena.writing import check_folder, write
 
     with clear_errors(debug=debug):
-        asked = None if questions is None else _questions(questions, field, encoding, None)
-        if asked is None and (answers or answer_column):
+        asked = None if questions is None else _questions(questions, contestants, None)
+        answered = contestants.answers or contestants.answer_column
+        if asked is None and answered:
             raise MagistrateError("answers go with the questions they answer: give `--questions FILE`")
-        if asked is None and field:
+        if asked is None and contestants.field:
             raise MagistrateError("`--field` says where a question's fields stand: give `--questions FILE`")
-        contestants = (
-            [] if asked is None or not (answers or answer_column) else _contestants(asked, answers, answer_column, encoding)
-        )
-        renamed = pairs(rename, "--rename", "OLD=NEW")
-        beside = Beside(questions=asked, answers=contestants, pairs=pairs_file, renamed=renamed, encoding=encoding)
-        battles, faults = gather(verdicts, beside)
-        options = _options(baseline, anchor, ties, bootstrap, seed, battles.models)
+        answers = [] if asked is None or not answered else _contestants(asked, contestants)
+        renamed = pairs(beside.rename, "--rename", "OLD=NEW")
+        rest = Beside(questions=asked, answers=answers, pairs=beside.pairs_file, renamed=renamed, encoding=contestants.encoding)
+        battles, faults = gather(verdicts, rest)
+        options = _options(rating, battles.models)
         known = battles.judge.names
         made: dict[str, Any] = {"source": ", ".join(path.name for path in verdicts)}
-        made["judge_model"] = judged_by or (", ".join(known) if known else None)
+        made["judge_model"] = beside.judged_by or (", ".join(known) if known else None)
         shown = None
-        if asked is not None and contestants:
-            texts = {renamed.get(one.model, one.model): one.texts for one in contestants}
+        if asked is not None and answers:
+            texts = {renamed.get(one.model, one.model): one.texts for one in answers}
             shown = examples(battles, asked.questions, texts)
-        faults = [*(asked.faults if asked else ()), *(fault for one in contestants for fault in one.faults), *faults]
+        faults = [*(asked.faults if asked else ()), *(fault for one in answers for fault in one.faults), *faults]
         found = figures(battles, options, faults=faults, made=made)
         if not overwrite:
             check_folder(found, output)
@@ -187,21 +214,14 @@ def report(
 
 
 @arena.command()
+@with_flags(model="Who answers: short name, folder or hub repository.")
 def answer(
     questions: Questions,
+    reading: QuestionFlags,
+    engine: EngineSettings,
+    how: AnswerFlags,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where answers go, a line each.")] = Path("answers.jsonl"),
-    model: Annotated[str | None, typer.Option(help="Who answers: short name, folder or hub repository.")] = None,
     name: Annotated[str | None, typer.Option(help="What the contestant is called; by default as its model.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
-    temperature: Annotated[float, typer.Option(help="Of the sampling; 0 for none.", min=0)] = 0.0,
-    max_tokens: Annotated[int, typer.Option(help="Room for an answer to a turn, in tokens.", min=1)] = 1024,
-    field: Fields = None,
-    encoding: Encoding = None,
-    limit: Limit = None,
-    seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
     """Have a model answer an arena's questions, turn by turn. The same command again goes on where it was."""
@@ -212,12 +232,12 @@ def answer(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
-        found = _questions(questions, field, encoding, limit)
+        found = _questions(questions, reading, how.limit)
         asked = found.questions
         for fault in found.faults:
             Console().print(f"not asked: {fault_words(asdict(fault))}", markup=False, highlight=False)
-        sampling = Sampling(temperature=temperature, shots=0, max_tokens=max_tokens, seed=seed)
-        host = open_named_engine(engine, model, base_url, dtype, window)
+        sampling = Sampling(temperature=how.temperature, shots=0, max_tokens=how.max_tokens, seed=how.seed)
+        host = engine.open()
         watching = Watching(own_console(), len(asked), what="answering", debug=debug)
 
         async def answering() -> int:
@@ -239,7 +259,7 @@ async def _play(tournament: Tournament, output: Path, bench: Bench, *, overwrite
 
 
 def _play_there(
-    tournament: Tournament, output: Path, server: str, texts: Mapping[str, str], asking: Asking, how: Mapping[str, Any]
+    tournament: Tournament, output: Path, server: str, texts: Mapping[str, str], asking: Asking, *, overwrite: bool, debug: bool
 ) -> Played:
     """Have a running server judge."""
     from magistrate import remote
@@ -250,7 +270,7 @@ def _play_there(
 
     async def played() -> Played:
         async with AsyncClient(server, patience=remote.PATIENCE_SECONDS, urgent=False) as client:
-            return await _play(tournament, output, remote.ServerBench(client, asked), **how)
+            return await _play(tournament, output, remote.ServerBench(client, asked), overwrite=overwrite, debug=debug)
 
     return asyncio.run(played())
 
@@ -307,15 +327,13 @@ def _tell(found: Mapping[str, Any], written: Sequence[Path]) -> None:
     console.print(f"report: {written[0]}", markup=False, highlight=False)
 
 
-def _questions(path: Path, fields: list[str] | None, encoding: str | None, limit: int | None) -> QuestionSet:
+def _questions(path: Path, how: QuestionFlags, limit: int | None) -> QuestionSet:
     from evals.arena.questions import read_questions
 
-    return read_questions(path, fields=pairs(fields, "--field", "field=column"), encoding=encoding, limit=limit)
+    return read_questions(path, fields=pairs(how.field, "--field", "field=column"), encoding=how.encoding, limit=limit)
 
 
-def _contestants(
-    questions: QuestionSet, files: list[str] | None, columns: list[str] | None, encoding: str | None
-) -> list[Answers]:
+def _contestants(questions: QuestionSet, how: ContestantFlags) -> list[Answers]:
     """The answers of each model, from files and from the questions' own columns.
 
     Raises:
@@ -324,19 +342,20 @@ def _contestants(
     from evals.arena.answers import answers_in, read_answers
     from magistrate.studies import named_file
 
-    if not files and not columns:
+    if not how.answers and not how.answer_column:
         there = f", or columns of {questions.path.name} as `--answer-column`" if questions.columns else ""
         raise MagistrateError(f"give what the models answered: `--answers FILE` for each model{there}")
     found = []
-    for text in files or ():
+    for text in how.answers or ():
         name, path = named_file(text)
-        found += read_answers(path, questions, name=name, encoding=encoding)
-    return [*found, *(answers_in(questions, columns) if columns else ())]
+        found += read_answers(path, questions, name=name, encoding=how.encoding)
+    return [*found, *(answers_in(questions, how.answer_column) if how.answer_column else ())]
 
 
-def _options(baseline: str | None, anchor: str | None, ties: str, rounds: int, seed: int, models: Sequence[str]) -> Options:
+def _options(how: RatingFlags, models: Sequence[str]) -> Options:
     from evals.arena.rating import Options
 
+    anchor = how.anchor
     name, rating = anchor, 1000.0
     if anchor is not None and anchor not in models:
         name, _, text = anchor.rpartition("=")
@@ -346,6 +365,13 @@ def _options(baseline: str | None, anchor: str | None, ties: str, rounds: int, s
             rating = math.nan
         if not abs(rating) <= HIGHEST:
             raise MagistrateError(f"`--anchor {anchor}` is no model, nor NAME=RATING; the models are {', '.join(models)}")
-    options = Options(baseline=baseline, anchor=name, anchor_rating=rating, ties=cast("Ties", ties), rounds=rounds, seed=seed)
+    options = Options(
+        baseline=how.baseline,
+        anchor=name,
+        anchor_rating=rating,
+        ties=cast("Ties", how.ties),
+        rounds=how.bootstrap,
+        seed=how.seed,
+    )
     options.check(models)
     return options

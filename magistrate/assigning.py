@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from judges.errors import MagistrateError
 from judges.input_file import check_file
 from judges.json_text import parse_json
 from magistrate.columns import id_places, read_scores
+from magistrate.flags import AssignFlags
 from solver import Assignment, SolverError, assign
 from solver.assignment import DEFAULT_SLACK
 
@@ -30,31 +31,14 @@ BLOCK = 1 << 20
 """Rows written at once."""
 
 
-def assign_file(
-    source: Path,
-    output: Path,
-    *,
-    console: Console,
-    attributes: Sequence[str] = (),
-    row_id: str | None = None,
-    k: int = 2,
-    slack: str = "0.1",
-    priors: Path | None = None,
-    method: str = "search",
-    overwrite: bool = False,
-) -> None:
+def assign_file(source: Path, output: Path, how: AssignFlags, *, console: Console, overwrite: bool = False) -> None:
     """Assign attributes to the rows of a file, write them to another, and print what came out.
 
     Args:
         source: A .parquet, .csv, .jsonl or .json file of one row an instance and one column of affinities an attribute.
         output: A .parquet, .csv or .jsonl file for the columns ``id`` and ``attribute_1`` to ``attribute_k``.
+        how: Columns and settings. Without a column of ids rows are numbered from 0.
         console: Where the outcome is shown, and progress if it is a terminal.
-        attributes: The attributes' columns; by default all but the row ids'.
-        row_id: The column of row ids. By default ``id`` where there is one; else rows are numbered from 0.
-        k: Attributes a row.
-        slack: A number or ``auto``, as for ``solver.assign``.
-        priors: A JSON file of an object from each attribute to its share or count; by default the affinities decide.
-        method: ``search`` or ``highs``.
         overwrite: Whether an output that is there already may be replaced.
 
     Raises:
@@ -62,23 +46,25 @@ def assign_file(
     """
     begun = time.monotonic()
     _check_paths(source, output, overwrite=overwrite)
-    margin: Any = slack if slack == "auto" else _number(slack)
+    margin: Any = how.slack if how.slack == "auto" else _number(how.slack)
     with console.status(escape(f"reading {source}")) if console.is_terminal else nullcontext() as status:
 
         def report(words: str) -> None:
             if status:
                 status.update(escape(words))
 
-        scores = read_scores(source, attributes, row_id)
-        share = None if priors is None else _read_priors(priors, scores.names)
+        scores = read_scores(source, how.attribute or (), how.row_id)
+        share = None if how.priors is None else _read_priors(how.priors, scores.names)
         places = None if scores.ids is None else id_places(scores.ids)
         try:
-            result = assign(scores.matrix, share, k, margin, ids=places, labels=scores.names, method=method, progress=report)
+            result = assign(
+                scores.matrix, share, how.k, margin, ids=places, labels=scores.names, method=how.method, progress=report
+            )
         except SolverError as error:
             raise MagistrateError(str(error)) from error
         report(f"writing {output}")
         _write(output.resolve(), scores.names, result.chosen, scores.ids)
-    _print_outcome(console, scores.names, result, automatic=slack == "auto")
+    _print_outcome(console, scores.names, result, automatic=how.slack == "auto")
     _say(console, f"Written to {output} after {time.monotonic() - begun:.1f} s.")
 
 

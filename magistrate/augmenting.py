@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from judges.engines import ENGINES, open_engine
+from judges.engines import ENGINES, EngineSettings, open_engine
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
-from magistrate.finetuning import STOPPED, Base, RecipeName, Variant, listeners, one_process
-from magistrate.flags import BaseUrl, DataFile, Debug, EngineName, Limit, TaskFile, TaskName
-from magistrate.studies import judge_model, open_judge_engine, open_task
+from magistrate.finetuning import STOPPED, RecipeFlags, listeners, one_process
+from magistrate.flags import DataFlags, Debug, with_flags
+from magistrate.studies import open_task, with_judge_model
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
@@ -23,46 +24,43 @@ if TYPE_CHECKING:
     from finetune.experiment import Assigned, Plan
     from finetune.recipe import Recipe
 
-Seeds = Annotated[int, typer.Option(help="Runs, each with rows and a training of its own.", min=1)]
-BaseRows = Annotated[int, typer.Option("--rows", help="Rows that every model is trained on.", min=1)]
-AddedRows = Annotated[int, typer.Option(help="Rows that are added to them.", min=1)]
-HeldOutRows = Annotated[int, typer.Option(help="Rows that checkpoints are chosen by.", min=1)]
-MaxTokens = Annotated[int, typer.Option(help="Room for an answer, in tokens.", min=1)]
+Evaluation = Annotated[Path, typer.Option(help="Instances that every model answers; none of them may be in the data.")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFlags:
+    """What models are trained on, and how often."""
+
+    seeds: Annotated[int, typer.Option(help="Runs, each with rows and a training of its own.", min=1)] = 3
+    rows: Annotated[int, typer.Option(help="Rows that every model is trained on.", min=1)] = 250
+    added: Annotated[int, typer.Option(help="Rows that are added to them.", min=1)] = 250
+    held_out: Annotated[int, typer.Option(help="Rows that checkpoints are chosen by.", min=1)] = 250
+    max_tokens: Annotated[int, typer.Option(help="Room for an answer, in tokens.", min=1)] = 128
+    debug: Debug = False
+
+
+@with_flags(defaults={"recipe": "qualeval"}, model="Who says which domains an instance has.")
 def augment(
-    data: DataFile,
-    evaluation: Annotated[Path, typer.Option(help="Instances that every model answers; none of them may be in the data.")],
+    source: DataFlags,
+    evaluation: Evaluation,
     attributes: Annotated[Path, typer.Option(help="The domains: a study's attributes.json, or JSON with a list `domain`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for models, answers and the table.")],
+    engine: EngineSettings,
+    how: PlanFlags,
+    recipe: RecipeFlags,
     domains: Annotated[
         list[str] | None,
         typer.Option(help='A set of 1 to 3 domains to add rows of: "Leisure; Food ordering". Once for each set.'),
     ] = None,
-    task: TaskName = None,
-    config: TaskFile = None,
-    recipe: RecipeName = "qualeval",
-    variant: Variant = None,
-    base: Base = None,
-    model: Annotated[str | None, typer.Option(help="Who says which domains an instance has.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    seeds: Seeds = 3,
-    rows: BaseRows = 250,
-    added: AddedRows = 250,
-    held_out: HeldOutRows = 250,
-    max_tokens: MaxTokens = 128,
-    limit: Limit = None,
-    debug: Debug = False,
 ) -> None:
     """QualEval's table 1: train on rows of chosen domains, and on as many at random, and compare. Goes on where it was."""
     from magistrate.quiet import own_console, quiet
     from magistrate.terminal import Watching
 
-    with clear_errors(debug=debug, stopped=STOPPED):
+    with clear_errors(debug=how.debug, stopped=STOPPED):
         one_process("compares models")
         console = own_console()
-        with console.status("loading"), quiet(enabled=not debug):
+        with console.status("loading"), quiet(enabled=not how.debug):
             from evals.qualeval import Options
             from evals.qualeval.attributes import read_given
             from evals.tasks import read_dataset
@@ -71,14 +69,14 @@ def augment(
             from finetune.recipe import Recipe
             from finetune.report import write_report
 
-            what = open_task(task, config)
-            plan = _plan(what, Recipe.load(recipe, variant, base=base), range(seeds), rows, added, held_out, max_tokens)
+            what = open_task(source)
+            plan = _plan(what, Recipe.load(recipe.recipe, recipe.variant, base=recipe.base), how)
             given = read_given(attributes).get("domain")
             if given is None:
                 raise MagistrateError(f"{attributes} has no list `domain`")
             sets = [_numbers(text, given.names) for text in domains or ()]
-            parts = [read_dataset(what, path, most).instances for path, most in ((data, limit), (evaluation, None))]
-        judge = open_judge_engine(engine, model, base_url, None, None)
+            parts = [read_dataset(what, path, most).instances for path, most in ((source.data, source.limit), (evaluation, None))]
+        judge = with_judge_model(engine).open()
 
         async def assigned() -> list[Assigned]:
             return [
@@ -88,7 +86,7 @@ def augment(
                     output / name,
                     judge,
                     Options(),
-                    lambda stage, count: Watching(console, count, what=stage, debug=debug),
+                    lambda stage, count: Watching(console, count, what=stage, debug=how.debug),
                 )
                 for name, part in zip(("domains-of-data", "domains-of-evaluation"), parts, strict=True)
             ]
@@ -100,67 +98,56 @@ def augment(
             output,
             lambda folder: open_engine(ENGINES[0], str(folder)),
             listener=lambda name: listeners(console, name),
-            audience=lambda name, count: Watching(console, count, what=f"answers of {name}", debug=debug),
+            audience=lambda name, count: Watching(console, count, what=f"answers of {name}", debug=how.debug),
             report_to=("tensorboard",),
         )
         for file in write_report(experiment, values, output):
             Console().print(f"table: {file}", markup=False, highlight=False)
 
 
+@with_flags(defaults={"recipe": "qualeval", "seeds": 1})
 def improve(
-    data: Annotated[Path, typer.Option(help="Rows to train on.")],
-    evaluation: Annotated[Path, typer.Option(help="Rows to study the model on; none of them may be in the data.")],
+    source: DataFlags,
+    evaluation: Evaluation,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for all that it leaves.")],
-    task: TaskName = None,
-    config: TaskFile = None,
-    recipe: RecipeName = "qualeval",
-    variant: Variant = None,
-    base: Base = None,
+    engine: EngineSettings,
+    how: PlanFlags,
+    recipe: RecipeFlags,
     domains: Annotated[int, typer.Option(help="How many of the weakest domains to add rows of.", min=1, max=3)] = 2,
     attributes: Annotated[Path | None, typer.Option(help="Attributes of your own: JSON of lists `domain` and `subtask`.")] = None,
-    model: Annotated[str | None, typer.Option(help="Who judges.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    seeds: Seeds = 1,
-    rows: BaseRows = 250,
-    added: AddedRows = 250,
-    held_out: HeldOutRows = 250,
-    max_tokens: MaxTokens = 128,
-    limit: Limit = None,
-    debug: Debug = False,
 ) -> None:
     """Find where a model is weak, train it there, and look again: study, choose, train, study. Goes on where it was."""
     from magistrate.quiet import own_console, quiet
     from magistrate.terminal import Watching
 
-    with clear_errors(debug=debug, stopped=STOPPED):
+    with clear_errors(debug=how.debug, stopped=STOPPED):
         one_process("compares models")
-        model = judge_model(engine, model)
+        engine = with_judge_model(engine)
         console = own_console()
-        with console.status("loading"), quiet(enabled=not debug):
+        with console.status("loading"), quiet(enabled=not how.debug):
             from evals.qualeval.attributes import read_given
             from evals.tasks import read_dataset
             from finetune.improve import Loop
             from finetune.improve import improve as go_through
             from finetune.recipe import Recipe
 
-            what = open_task(task, config)
-            plan = _plan(what, Recipe.load(recipe, variant, base=base), range(seeds), rows, added, held_out, max_tokens)
+            what = open_task(source)
+            plan = _plan(what, Recipe.load(recipe.recipe, recipe.variant, base=recipe.base), how)
             loop = Loop(
                 plan=plan,
-                pool=read_dataset(what, data, limit).instances,
+                pool=read_dataset(what, source.data, source.limit).instances,
                 evaluation=read_dataset(what, evaluation),
                 how_many=domains,
-                judge=f"{engine} {model} {base_url}",
+                judge=f"{engine.engine} {engine.model} {engine.base_url}",
                 attributes=read_given(attributes) if attributes is not None else {},
             )
         found = go_through(
             loop,
             output,
-            lambda: open_judge_engine(engine, model, base_url, None, None),
+            engine.open,
             lambda folder: open_engine(ENGINES[0], str(folder)),
             listener=lambda name: listeners(console, name),
-            audience=lambda stage, count: Watching(console, count, what=stage, debug=debug),
+            audience=lambda stage, count: Watching(console, count, what=stage, debug=how.debug),
             report_to=("tensorboard",),
         )
         out = Console()
@@ -169,7 +156,7 @@ def improve(
             out.print(f"{name}: {path}", markup=False, highlight=False)
 
 
-def _plan(task: Task, recipe: Recipe, seeds: range, base: int, added: int, validation: int, max_tokens: int) -> Plan:
+def _plan(task: Task, recipe: Recipe, how: PlanFlags) -> Plan:
     from evals.metrics.metric import open_metric
     from finetune.experiment import Plan
 
@@ -177,11 +164,11 @@ def _plan(task: Task, recipe: Recipe, seeds: range, base: int, added: int, valid
         task=task,
         metric=open_metric(task.metric, task.metric_options),
         recipe=recipe,
-        seeds=seeds,
-        base=base,
-        added=added,
-        validation=validation,
-        max_tokens=max_tokens,
+        seeds=range(how.seeds),
+        base=how.rows,
+        added=how.added,
+        validation=how.held_out,
+        max_tokens=how.max_tokens,
     )
 
 

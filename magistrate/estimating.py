@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from judges.errors import MagistrateError
-from magistrate.flags import Debug, Encoding, Item, Items, Level, Seed
+from magistrate.flags import Debug, LabelFlags, MeasureFlags, Seed, with_flags
 from magistrate.terminal import clear_errors, figures_table, metric_columns, print_whole
 
 if TYPE_CHECKING:
@@ -22,21 +22,16 @@ if TYPE_CHECKING:
     from evals.statistics.corrected_rates import CorrectedRate
 
 
+@with_flags()
 def estimate(
     verdicts: Annotated[Path, typer.Argument(metavar="FILE", help="Verdicts, as `magistrate score` writes them.")],
     human: Annotated[
         Path, typer.Option(help="People's labels of some of the samples: `id`, and a column a metric; any kind of file.")
     ],
-    metric: Annotated[
-        list[str] | None, typer.Option(help="A metric to estimate, `name` or `name=column`. By default all that have a column.")
-    ] = None,
+    what: MeasureFlags,
+    labels: LabelFlags,
     pass_at: Annotated[float | None, typer.Option(help="Also the pass rate: the least score that is a pass.")] = None,
-    expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
-    items: Items = None,
-    item: Item = None,
-    level: Level = 0.95,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A .json file for the figures.")] = None,
-    encoding: Encoding = None,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -47,17 +42,17 @@ def estimate(
     with clear_errors(debug=debug):
         if pass_at is not None and not math.isfinite(pass_at):
             raise MagistrateError(f"`--pass-at {pass_at}` must be a number of the scale")
-        columns = metric_columns(metric)
+        columns = metric_columns(what.metric)
         if output is not None and any(output.exists() and output.samefile(one) for one in (verdicts, human) if one.exists()):
             raise MagistrateError(f"{output} holds what is read; give `-o` another file")
         options = Options(
             columns=columns,
             pass_at=pass_at,
-            expected=expected,
-            items=items,
-            item=item,
-            encoding=encoding,
-            level=level,
+            expected=what.expected,
+            items=labels.items,
+            item=labels.item,
+            encoding=labels.encoding,
+            level=what.level,
             seed=seed,
         )
         found = estimated(verdicts, human, options)
@@ -66,14 +61,14 @@ def estimate(
                 "verdicts": verdicts.name,
                 "labels": human.name,
                 "pass_at": pass_at,
-                "expected": expected,
-                "items": items and items.name,
-                "item": item,
-                "level": level,
+                "expected": what.expected,
+                "items": labels.items and labels.items.name,
+                "item": labels.item,
+                "level": what.level,
                 "seed": seed,
             }
             _write({"made": sources, **asdict(found)}, output)
-        _tell(Console(), found, level)
+        _tell(Console(), found, what.level)
 
 
 def _write(found: Mapping[str, Any], output: Path) -> None:

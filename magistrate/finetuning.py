@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError, counted
 from magistrate.calls import LOCAL
-from magistrate.flags import BaseUrl, Debug, EngineName, Seed
-from magistrate.studies import open_judge_engine
+from magistrate.flags import Debug, Seed, with_flags
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
@@ -28,14 +29,27 @@ if TYPE_CHECKING:
 
 finetune = typer.Typer(no_args_is_help=True)
 
-Variant = Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4.")]
-Base = Annotated[str | None, typer.Option(help="Another model to train than the recipe's.")]
-RecipeName = Annotated[str, typer.Option(help="How: qualeval, grouse, small, tiny, or a TOML file.")]
 
-ReportTo = Annotated[
-    list[str] | None,
-    typer.Option(help="Where figures go: tensorboard by default, or others that transformers knows, or none."),
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeFlags:
+    """How a model is trained, and which."""
+
+    recipe: Annotated[str, typer.Option(help="How: qualeval, grouse, small, tiny, or a TOML file.")] = "tiny"
+    variant: Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4.")] = None
+    base: Annotated[str | None, typer.Option(help="Another model to train than the recipe's.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainFlags:
+    """How a training runs."""
+
+    report_to: Annotated[
+        list[str] | None,
+        typer.Option(help="Where figures go: tensorboard by default, or others that transformers knows, or none."),
+    ] = None
+    seed: Seed = 0
+    debug: Debug = False
+
 
 MOST_NAMED = 10
 """Rejected rows that are named on the console."""
@@ -49,78 +63,79 @@ def about_finetune() -> None:
 
 
 @finetune.command()
+@with_flags()
 def train(
     data: Annotated[Path, typer.Option(help="Conversations: `messages`, `conversations`, or `prompt` and `completion`.")],
     validation: Annotated[Path, typer.Option(help="Others, that checkpoints and learning rates are chosen by.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for checkpoints and the adapter.")],
-    recipe: RecipeName = "tiny",
-    variant: Variant = None,
-    base: Base = None,
-    report_to: ReportTo = None,
-    seed: Seed = 0,
-    debug: Debug = False,
+    recipe: RecipeFlags,
+    training: TrainFlags,
 ) -> None:
     """Train an adapter at each of a recipe's learning rates, and keep the best. The same command again goes on where it was."""
     from magistrate.quiet import own_console, quiet
 
-    with clear_errors(debug=debug, stopped=STOPPED):
+    with clear_errors(debug=training.debug, stopped=STOPPED):
         console = own_console()
-        with console.status("loading"), quiet(enabled=not debug):
+        with console.status("loading"), quiet(enabled=not training.debug):
             from finetune.conversations import read_conversations
             from finetune.recipe import Recipe
 
-            how = Recipe.load(recipe, variant, base=base)
+            how = Recipe.load(recipe.recipe, recipe.variant, base=recipe.base)
             learned, held_out = (list(read_conversations(path)) for path in (data, validation))
-        _train(console, how, learned, held_out, output, seed, report_to, debug=debug)
+        _train(console, how, learned, held_out, output, training)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFlags:
+    """Which graded samples are for what."""
+
+    training: Annotated[int, typer.Option(help="Samples to train on.", min=1)] = 1000
+    held_out: Annotated[int, typer.Option(help="Samples to validate on, of other questions.", min=1)] = 200
 
 
 @finetune.command()
+@with_flags(defaults={"engine": "endpoint", "recipe": "grouse"}, model="Or who grades them now: a strong judge.")
 def grouse(
     data: Annotated[Path, typer.Option(help="Grounded answers: `input`, `references`, `expected_output`, `actual_output`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for verdicts, rows, checkpoints and the adapter.")],
+    parts: SplitFlags,
+    engine: EngineSettings,
+    recipe: RecipeFlags,
+    training: TrainFlags,
     verdicts: Annotated[Path | None, typer.Option(help="What `magistrate score --judge grouse` has written of the data.")] = None,
-    model: Annotated[str | None, typer.Option(help="Or who grades them now: a strong judge.")] = None,
-    engine: EngineName = "endpoint",
-    base_url: BaseUrl = None,
-    training: Annotated[int, typer.Option(help="Samples to train on.", min=1)] = 1000,
-    held_out: Annotated[int, typer.Option(help="Samples to validate on, of other questions.", min=1)] = 200,
-    recipe: RecipeName = "grouse",
-    variant: Variant = None,
-    base: Base = None,
-    report_to: ReportTo = None,
-    seed: Seed = 0,
-    debug: Debug = False,
 ) -> None:
     """Teach a model to judge as GroUSE does, from samples that a strong judge has graded. Goes on where it was."""
     from magistrate.quiet import own_console, quiet
     from magistrate.terminal import Watching
 
-    with clear_errors(debug=debug, stopped=STOPPED):
-        if (verdicts is None) == (model is None):
+    with clear_errors(debug=training.debug, stopped=STOPPED):
+        if (verdicts is None) == (engine.model is None):
             raise MagistrateError("give either --verdicts, or --model to grade the samples now")
         console = own_console()
-        with console.status("loading"), quiet(enabled=not debug):
+        with console.status("loading"), quiet(enabled=not training.debug):
             from finetune.grouse import label, read_verdicts, split, write_split
             from finetune.recipe import Recipe
             from finetune.training import is_first
             from judges.sources import read_rows
 
-            how = Recipe.load(recipe, variant, base=base)
+            how = Recipe.load(recipe.recipe, recipe.variant, base=recipe.base)
             samples = list(read_rows(data))
         if verdicts is not None:
             graded = read_verdicts(verdicts)
         else:
             one_process("grades samples", "then train with `--verdicts`")
-            judge = open_judge_engine(engine, model, base_url, None, None)
-            grading = label(samples, output, judge, lambda what, count: Watching(console, count, what="grading", debug=debug))
+            judge = engine.open()
+            grading = label(
+                samples, output, judge, lambda what, count: Watching(console, count, what="grading", debug=training.debug)
+            )
             graded = asyncio.run(and_close(grading, judge))
-        found = split(samples, graded, training=training, validation=held_out, seed=seed)
+        found = split(samples, graded, training=parts.training, validation=parts.held_out, seed=training.seed)
         if is_first():
             output.mkdir(parents=True, exist_ok=True)
             write_split(found, output)
             told = f"{counted(len(found.training), 'sample')} to train on, {len(found.validation):,} to validate on"
             console.print(f"{told}, {found.unused:,} more; {len(found.rejected):,} cannot be learned from", highlight=False)
-        _train(console, how, [*found.training, *found.rejected], found.validation, output, seed, report_to, debug=debug)
+        _train(console, how, [*found.training, *found.rejected], found.validation, output, training)
 
 
 def one_process(what: str, advice: str = "start it without torchrun") -> None:
@@ -139,15 +154,12 @@ def _train(
     learned: Sequence[Conversation | Rejected],
     held_out: Sequence[Conversation | Rejected],
     output: Path,
-    seed: int,
-    report_to: Sequence[str] | None,
-    *,
-    debug: bool,
+    how: TrainFlags,
 ) -> None:
     """Put conversations into tokens, train on them, and show what came out."""
     from magistrate.quiet import quiet
 
-    with console.status("putting the conversations into tokens"), quiet(enabled=not debug):
+    with console.status("putting the conversations into tokens"), quiet(enabled=not how.debug):
         from finetune.model import load_tokenizer, locate
         from finetune.sweep import sweep
         from finetune.training import Data, is_first
@@ -158,7 +170,8 @@ def _train(
         rates = counted(len(recipe.training.learning_rates), "learning rate")
         told = f"{counted(len(rows.rows), 'row')} to train on, {len(rows.validation):,} to validate on, at {rates}"
         console.print(f"{told}; now loading {recipe.base}", markup=False, highlight=False, soft_wrap=True)
-    found = sweep(recipe, rows, output, seed=seed, listener=listeners(console), report_to=tuple(report_to or ("tensorboard",)))
+    report_to = tuple(how.report_to or ("tensorboard",))
+    found = sweep(recipe, rows, output, seed=how.seed, listener=listeners(console), report_to=report_to)
     if is_first():
         print_sweep(found)
 

@@ -1,34 +1,239 @@
-"""Flags that several commands have: what runs a model, what is studied, and where errors go."""
+"""The flags of commands, and the groups of them that several commands share.
+
+A parameter of a command that is annotated with a group, a Pydantic model or a dataclass, stands for a flag for each field of the
+group: see ``with_flags``.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from judges.engines import ENGINES
+from magistrate.llm_eval_flags import Metric, Reference, Scale, llm_eval_options
+from magistrate.share import FailUnder
+from magistrate.terminal import pairs
 
-EngineName = Annotated[str, typer.Option(help=f"What runs it: {', '.join(ENGINES)}.")]
-BaseUrl = Annotated[str | None, typer.Option(help="API of a running server, for `--engine endpoint`.")]
-Dtype = Annotated[str | None, typer.Option(help="Number format, e.g. bfloat16; the checkpoint's by default.")]
-Window = Annotated[int | None, typer.Option(help="How many answers are written at once.", min=1)]
+Command = Callable[..., None]
+
+
+def with_flags(
+    *, without: Collection[str] = (), defaults: Mapping[str, object] | None = None, **words: str
+) -> Callable[[Command], Command]:
+    """Give a command a flag for each field of the groups that its parameters are annotated with.
+
+    A field of a Pydantic model has its type, default, description and bounds from there. That of a dataclass is annotated as a
+    parameter of a command is.
+
+    Args:
+        without: Fields of groups that the command has no use for: they keep their defaults.
+        defaults: Field to its default, where that is another one here.
+        words: What the help says of a field of a Pydantic model, where its description is not to the point.
+
+    Raises:
+        TypeError: Two groups of a command have a flag of one name.
+    """
+
+    def decorate(command: Command) -> Command:
+        hints = get_type_hints(command, include_extras=True)
+        groups: dict[str, type] = {}
+        flags: dict[str, inspect.Parameter] = {}
+        for name, parameter in inspect.signature(command).parameters.items():
+            kind = hints[name]
+            if _is_group(kind):
+                groups[name] = kind
+                added = [flag for flag in _flags_of(kind, words) if flag.name not in without]
+            else:
+                added = [parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY)]
+            for flag in added:
+                if flag.name in flags:
+                    raise TypeError(f"{command.__name__} has two flags called {flag.name}")
+                flags[flag.name] = flag.replace(default=(defaults or {}).get(flag.name, flag.default))
+
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            filled = {name: _filled(group, given) for name, group in groups.items()}
+            command(**filled, **{name: given[name] for name in hints.keys() & given.keys()})
+
+        called.__signature__ = inspect.Signature(list(flags.values()))  # type: ignore[attr-defined]
+        called.__annotations__ = {name: flag.annotation for name, flag in flags.items()}
+        return called
+
+    return decorate
+
+
+def _is_group(kind: object) -> bool:
+    return isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
+
+
+def _filled(group: type, given: dict[str, Any]) -> object:
+    try:
+        return group(**{name: given[name] for name in inspect.signature(group).parameters if name in given})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise typer.BadParameter(fault["msg"], param_hint=f"--{str(fault['loc'][0]).replace('_', '-')}") from None
+
+
+def _flags_of(group: type, words: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+    """A parameter for each field of a group."""
+    hints = get_type_hints(group, include_extras=True)
+    for name, parameter in inspect.signature(group).parameters.items():
+        annotation = _described(group.model_fields[name], words.get(name)) if issubclass(group, BaseModel) else hints[name]
+        yield parameter.replace(annotation=annotation, kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _described(field: FieldInfo, words: str | None) -> object:
+    """The type of a field's flag, with what the help says of it and its bounds."""
+    rules = [(part, *rule) for part in field.metadata for rule in (("ge", "min"), ("le", "max"))]
+    bounds = {end: getattr(part, rule) for part, rule, end in rules if hasattr(part, rule)}
+    return Annotated[field.annotation, typer.Option(help=words or field.description, **bounds)]
+
+
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv, .parquet or .xlsx.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first rows, this many.", min=1)]
 Seed = Annotated[int, typer.Option(help="Of every random choice.", min=0)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")]
-
-ModelName = Annotated[str | None, typer.Option(help="Who judges: short name, folder or hub repository.")]
+JudgeName = Annotated[
+    str | None, typer.Option(help="Which judge; see `magistrate judges`. Or a rubric file. The model's own by default.")
+]
 JudgeOptions = Annotated[
     list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
 ]
-Think = Annotated[int, typer.Option(help="Tokens a model that thinks first may think for.", min=0)]
 Encoding = Annotated[str | None, typer.Option(help="Of a CSV file that is not UTF-8, e.g. gb18030.")]
+Columns = Annotated[
+    list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away verdicts of an earlier run.")]
 Level = Annotated[float, typer.Option(help="How often intervals are to hold.", min=0.5, max=0.999)]
 Folder = Annotated[Path, typer.Option("-o", "--output", help="The folder for what is found.")]
-Items = Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")]
-Item = Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")]
+ServerUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Have a running `magistrate serve` judge; nothing is loaded here.")
+]
 
-DataFile = Annotated[Path, typer.Option(help="The data set: .jsonl, .json, .csv, .parquet or .xlsx.")]
-TaskName = Annotated[str | None, typer.Option(help="What its rows mean: dialogsum, mbpp, mmlu.")]
-TaskFile = Annotated[Path | None, typer.Option(help="Or a task of your own, as a TOML file.")]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFlags:
+    """What of a judge's scores is looked at."""
+
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric, `name` or `name=column` of the labels; by default all that there are.")
+    ] = None
+    expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureFlags(MetricFlags):
+    """What of a judge's scores is looked at, and how wide intervals are."""
+
+    level: Level = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFlags:
+    """Where what is found goes."""
+
+    output: Folder
+    overwrite: Overwrite = False
+    debug: Debug = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFlags:
+    """How labels are read, and what the samples are about."""
+
+    items: Annotated[Path | None, typer.Option(help="A file with `id` and a column that says what each sample is about.")] = None
+    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="That column, e.g. the document or dialogue.")] = None
+    encoding: Encoding = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFlags:
+    """What the rows of a data set mean."""
+
+    task: Annotated[str | None, typer.Option(help="What its rows mean: dialogsum, mbpp, mmlu.")] = None
+    config: Annotated[Path | None, typer.Option(help="Or a task of your own, as a TOML file.")] = None
+    limit: Limit = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFlags(TaskFlags):
+    """The data set of a study, and what its rows mean."""
+
+    data: Annotated[Path, typer.Option(help="The data set: .jsonl, .json, .csv, .parquet or .xlsx.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeFlags:
+    """Which judge is asked, and how."""
+
+    judge: JudgeName = None
+    option: JudgeOptions = None
+    metric: Metric = None
+    scale: Scale = None
+    reference: Reference = None
+
+    def options(self) -> dict[str, str]:
+        """What ``-O`` gives, as text.
+
+        Raises:
+            MagistrateError: One is not of the form ``name=value``, or is given twice.
+        """
+        return pairs(self.option, "-O", "name=value")
+
+    def own_options(self, judge: str) -> dict[str, object]:
+        """What the flags of LLM-Eval give.
+
+        Raises:
+            MagistrateError: The judge is another one.
+        """
+        return llm_eval_options(judge, self.metric, self.scale, self.reference)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFlags:
+    """Which rows are judged, and what of them."""
+
+    column: Columns = None
+    limit: Limit = None
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at a row that cannot be judged.")] = False
+
+    def columns(self) -> dict[str, str]:
+        """Field of a sample to its column.
+
+        Raises:
+            MagistrateError: One is not of the form ``field=column``, or is given twice.
+        """
+        return pairs(self.column, "--field", "field=column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags:
+    """Where verdicts go, and when a run has failed."""
+
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where verdicts go, a line each.")] = Path("verdicts.jsonl")
+    fail_under: FailUnder = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Throw away an earlier output.")] = False
+    debug: Debug = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignFlags:
+    """How attributes are assigned to rows; ``solver.assign`` has the same settings."""
+
+    attribute: Annotated[list[str] | None, typer.Option(help="A column to use, once for each; by default all but the ids.")] = (
+        None
+    )
+    row_id: Annotated[str | None, typer.Option("--id", help="Column of row ids; `id` by default, where there is one.")] = None
+    k: Annotated[int, typer.Option("-k", "--k", help="Attributes a row.", min=1)] = 2
+    slack: Annotated[str, typer.Option(help="By which part counts may differ from the priors'; or `auto`.")] = "0.1"
+    priors: Annotated[
+        Path | None, typer.Option(help="JSON object of a share or count an attribute; by default from the affinities.")
+    ] = None
+    method: Annotated[str, typer.Option(help="How to solve it: search or highs. Both give the same.")] = "search"

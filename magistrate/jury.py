@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from rich.console import Console
 
 from judges import catalog
 from judges.agreement import MetricAgreement, weakest_levels
 from judges.bench import OwnBench
-from judges.engines import ENGINES, open_engine
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.engines.engine import Engine
 from judges.errors import EngineError, MagistrateError, counted, reason_of
 from judges.input_file import check_file
@@ -26,50 +26,29 @@ from judges.located import SUFFIXES
 from judges.summary import Summary
 from judges.verdict import Verdict
 from magistrate.fitting import check_source
-from magistrate.scoring import score_file
-from magistrate.studies import judge_model, named_model
+from magistrate.scoring import Scoring, score_file
+from magistrate.studies import with_judge_model
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 
 
-class Host(BaseModel):
-    """What runs a member's model. Members of equal hosts share one engine."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str | None = None
-    engine: str = ENGINES[0]
-    base_url: str | None = None
-    constraint: str | None = None
-    dtype: str | None = None
-    revision: str | None = None
-    max_model_len: int | None = Field(None, ge=1)
-    window: int | None = Field(None, ge=1)
-
-    def open(self) -> Engine:
-        """The engine, not started.
-
-        Raises:
-            MagistrateError: The settings make no sense together.
-            EngineError: The model is not to be had.
-        """
-        settings = self.model_dump(exclude={"model", "engine"})
-        model = judge_model(self.engine, self.model)
-        return open_engine(self.engine, named_model(self.engine, model), **settings)
-
-
-class MemberEntry(Host):
-    """A member as a jury's file has it: a name, a judge with its options, and what runs its model."""
+class MemberEntry(EngineSettings, Decoding):
+    """A member as a jury's file has it: a name, a judge with its options, and what runs its model and how."""
 
     name: str = Field(pattern=NAME)
     judge: str | None = None
     options: dict[str, str | int | float | bool] = Field(default_factory=dict)
     weight: float = Field(1.0, gt=0, allow_inf_nan=False)
-    think: int = Field(0, ge=0)
 
     @property
-    def host(self) -> Host:
-        return Host(**self.model_dump(include=set(Host.model_fields)))
+    def settings(self) -> EngineSettings:
+        """What runs the model. Members of equal settings share one engine."""
+        return EngineSettings(**self.model_dump(include=set(EngineSettings.model_fields)))
+
+    @property
+    def decoding(self) -> Decoding:
+        """How answers are written."""
+        return Decoding(**self.model_dump(include=set(Decoding.model_fields)))
 
     def court(self, folder: Path) -> Judge:
         """The member's judge. A rubric and a list of attributes are looked for beside the jury's file.
@@ -129,17 +108,7 @@ class Hearing:
     files: dict[str, Path] = field(default_factory=dict)
 
 
-async def hear(
-    source: Path,
-    output: Path,
-    jury_file: Path,
-    *,
-    console: Console,
-    columns: Mapping[str, str] | None = None,
-    overwrite: bool = False,
-    limit: int | None = None,
-    debug: bool = False,
-) -> Hearing:
+async def hear(source: Path, output: Path, jury_file: Path, how: Scoring) -> Hearing:
     """Have every member judge every sample, one member after another, and combine what they say.
 
     Each member's verdicts are kept in a file of their own beside the output, which a second run goes on with. A member whose
@@ -149,11 +118,7 @@ async def hear(
         source: The samples.
         output: The jury's verdicts, a line each, in the input's order. What the members agree on goes beside it.
         jury_file: The members, and how they are combined.
-        console: Where progress is shown.
-        columns: Field of a sample to the column of the file that holds it, where the names differ.
-        overwrite: Whether to throw away earlier verdicts, the members' too.
-        limit: Judge only the first rows, this many.
-        debug: Whether to let libraries print.
+        how: What is judged of it, and how. What is overwritten are the members' verdicts too.
 
     Raises:
         MagistrateError: Something that the user can mend, or every member failed.
@@ -162,27 +127,18 @@ async def hear(
     courts = {entry.name: entry.court(jury_file.parent) for entry in entries.member}
     jury = Jury(entries.combine, [Member(entry.name, entry.weight) for entry in entries.member], *_scales(courts))
     files = {entry.name: output.with_name(f"{output.stem}.{entry.name}{output.suffix}") for entry in entries.member}
-    _check_output(source, output, files.values(), overwrite=overwrite)
-    check_source(source, list(courts.values()), columns or {}, limit)
+    _check_output(source, output, files.values(), overwrite=how.overwrite)
+    check_source(source, list(courts.values()), how.columns, how.limit)
     engines, failures = _open(entries.member)
     count = 0
-    first = next((entry for entry in entries.member if entry.host in engines), None)
-    for host, engine in engines.items():
+    first = next((entry for entry in entries.member if entry.settings in engines), None)
+    for settings, engine in engines.items():
         try:
-            for member in (entry for entry in entries.member if entry.host == host):
-                console.print(f"member {member.name}: judge {courts[member.name].name}", highlight=False)
+            for member in (entry for entry in entries.member if entry.settings == settings):
+                how.console.print(f"member {member.name}: judge {courts[member.name].name}", highlight=False)
                 try:
-                    outcome = await score_file(
-                        source,
-                        files[member.name],
-                        OwnBench(courts[member.name], engine, think=member.think),
-                        console=console,
-                        columns=columns,
-                        overwrite=overwrite,
-                        limit=limit,
-                        say_repeats=member is first,
-                        debug=debug,
-                    )
+                    bench = OwnBench(courts[member.name], engine, member.decoding)
+                    outcome = await score_file(source, files[member.name], bench, how, say_repeats=member is first)
                 except EngineError as error:
                     failures[member.name] = str(error)
                 else:
@@ -217,14 +173,14 @@ def _scales(courts: Mapping[str, Judge]) -> tuple[dict[str, Level], dict[str, Se
     return weakest_levels(court.levels for court in courts.values()), orders
 
 
-def _open(members: Sequence[MemberEntry]) -> tuple[dict[Host, Engine], dict[str, str]]:
-    """An engine for each host, none of them started, and the members whose model is not to be had."""
-    engines: dict[Host, Engine] = {}
+def _open(members: Sequence[MemberEntry]) -> tuple[dict[EngineSettings, Engine], dict[str, str]]:
+    """An engine for all members of equal settings, none of them started, and the members whose model is not to be had."""
+    engines: dict[EngineSettings, Engine] = {}
     failures: dict[str, str] = {}
     for member in members:
         try:
-            if member.host not in engines:
-                engines[member.host] = member.host.open()
+            if member.settings not in engines:
+                engines[member.settings] = with_judge_model(member.settings).open()
         except EngineError as error:
             failures[member.name] = str(error)
     return engines, failures

@@ -6,9 +6,11 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, cast
 
 from judges.catalog import JUDGES, RUBRIC
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.errors import MagistrateError, reason_of
 from judges.input_file import check_file
 from judges.judge import Judge, Sample
@@ -40,13 +42,13 @@ class Asked:
     asking: Asking
 
 
-def refuse_settings(**settings: object) -> None:
+def refuse_settings(engine: EngineSettings) -> None:
     """Refuse flags that say how a model is to be run: a server's model runs as its ``models.toml`` says.
 
     Raises:
         MagistrateError: One of them is given.
     """
-    given = [f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None]
+    given = [f"--{name.replace('_', '-')}" for name in engine.given()]
     if given:
         raise MagistrateError(f"{', '.join(given)} has no meaning with `--server`, whose models.toml says how its models run")
 
@@ -87,6 +89,11 @@ def asked(name: str, judge: Judge, texts: Mapping[str, str], given: Mapping[str,
     options = RUBRIC.values(name, texts, as_text=True)
     language: Literal["toml", "yaml"] = "toml" if file.suffix.lower() == ".toml" else "yaml"
     return Asked(judge, None, {**asking, "options": options, "rubric": text, "rubric_format": language})
+
+
+def asking(model: str | None, decoding: Decoding) -> Asking:
+    """A model's name on the server, and how answers are written."""
+    return cast("Asking", {"model": model, **decoding.model_dump()})
 
 
 class ServerBench:
@@ -138,7 +145,7 @@ class ServerBench:
             raise MagistrateError(f"{error}; {GOES_ON}") from error
 
 
-async def score_there(server: str, source: Path, output: Path, asked: Asked, **options: Unpack[Scoring]) -> Outcome:
+async def score_there(server: str, source: Path, output: Path, asked: Asked, how: Scoring) -> Outcome:
     """Have a running server judge every sample of a file that its output does not hold yet.
 
     Args:
@@ -146,13 +153,13 @@ async def score_there(server: str, source: Path, output: Path, asked: Asked, **o
         source: The samples.
         output: The verdicts.
         asked: What to ask with.
-        options: What else ``score_file`` takes.
+        how: What is judged of it, and how.
 
     Raises:
         MagistrateError: Something that the user can mend. What is judged is kept.
     """
     async with AsyncClient(server, patience=PATIENCE_SECONDS, urgent=False) as client:
-        return await score_file(source, output, ServerBench(client, asked), **options)
+        return await score_file(source, output, ServerBench(client, asked), how)
 
 
 class _Noting(Mapping[str, Any]):

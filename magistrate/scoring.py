@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Required, TypedDict
 
 from rich.console import Console
 
@@ -41,59 +40,52 @@ class Outcome:
     repeats: int = 0
 
 
-class Scoring(TypedDict, total=False):
-    """How a file is scored; ``score_file`` says what each means."""
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How a file is scored.
 
-    console: Required[Console]
-    columns: Mapping[str, str] | None
-    strict: bool
-    overwrite: bool
-    limit: int | None
-    debug: bool
+    Attributes:
+        console: Where progress is shown.
+        columns: Field of a sample to the column of the file that holds it, where the names differ.
+        limit: Judge only the first rows, this many.
+        strict: Whether to stop at the first row that cannot be judged, rather than write an unscored verdict.
+        overwrite: Whether to throw away an earlier output.
+        debug: Whether to let libraries print.
+    """
+
+    console: Console
+    columns: Mapping[str, str] = field(default_factory=dict)
+    limit: int | None = None
+    strict: bool = False
+    overwrite: bool = False
+    debug: bool = False
 
 
-async def score_file(
-    source: Path,
-    output: Path,
-    bench: Bench,
-    *,
-    console: Console,
-    columns: Mapping[str, str] | None = None,
-    strict: bool = False,
-    overwrite: bool = False,
-    limit: int | None = None,
-    say_repeats: bool = True,
-    debug: bool = False,
-) -> Outcome:
+async def score_file(source: Path, output: Path, bench: Bench, how: Scoring, *, say_repeats: bool = True) -> Outcome:
     """Judge every sample of a file that its output does not hold yet.
 
     Args:
         source: The samples.
         output: The verdicts, one JSON line each; in the input's order when the run is complete.
         bench: Who judges. It is started if there is something to judge.
-        console: Where progress is shown.
-        columns: Field of a sample to the column of the file that holds it, where the names differ.
-        strict: Whether to stop at the first row that cannot be judged, rather than write an unscored verdict.
-        overwrite: Whether to throw away an earlier output.
-        limit: Judge only the first rows, this many.
+        how: What is judged of it, and how.
         say_repeats: Whether to name rows whose id an earlier row has.
-        debug: Whether to let libraries print.
 
     Raises:
         MagistrateError: Something that the user can mend. What is judged is kept.
     """
     total = count_rows(source)
-    audience = Watching(console, total if limit is None or total is None else min(total, limit), debug=debug)
-    repeats = _Repeats(console, MOST_REPEATS if say_repeats else 0, strict=strict)
-    rows = (renamed(row, columns or {}) for row in islice(read_rows(source), limit))
-    questions = _questions(told_apart(rows, repeats.told), bench.judge, strict=strict)
+    audience = Watching(how.console, total if how.limit is None or total is None else min(total, how.limit), debug=how.debug)
+    repeats = _Repeats(how.console, MOST_REPEATS if say_repeats else 0, strict=how.strict)
+    rows = (renamed(row, how.columns) for row in islice(read_rows(source), how.limit))
+    questions = _questions(told_apart(rows, repeats.told), bench.judge, strict=how.strict)
     with audience.loading():
         fingerprint = await bench.fingerprint()
-    with VerdictFile(output, fingerprint, bench.judge, overwrite=overwrite) as file:
+    with VerdictFile(output, fingerprint, bench.judge, overwrite=how.overwrite) as file:
         tally = await judge_into(file, questions, bench, audience)
         if tally.judged + tally.kept == 0:
             raise MagistrateError(f"{source} holds no samples")
-        leftover = file.finish(whole=limit is None)
+        leftover = file.finish(whole=how.limit is None)
         return Outcome(Summary.of(file.asked()), tally, leftover, repeats.count)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,23 +13,10 @@ import typer
 from rich.console import Console
 
 from judges import catalog
-from judges.engines import ENGINES, open_engine
-from judges.engines.engine import Engine, and_close
+from judges.engines import EngineSettings
+from judges.engines.engine import and_close
 from judges.errors import MagistrateError
-from magistrate.flags import (
-    BaseUrl,
-    DataFile,
-    Debug,
-    Dtype,
-    EngineName,
-    Folder,
-    Limit,
-    ModelName,
-    Seed,
-    TaskFile,
-    TaskName,
-    Window,
-)
+from magistrate.flags import DataFlags, Debug, Folder, Seed, TaskFlags, with_flags
 from magistrate.terminal import clear_errors
 
 if TYPE_CHECKING:
@@ -42,31 +30,39 @@ def about_qualeval() -> None:
     """What a data set consists of, where a model is weak in it, and what shows it."""
 
 
-@qualeval.command()
-def run(
-    data: DataFile,
-    task: TaskName = None,
-    config: TaskFile = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionFlags:
+    """What models answered."""
+
     predictions: Annotated[
         list[str] | None, typer.Option(help="What a model answered: FILE, or NAME=FILE. Once for each model.")
-    ] = None,
-    output: Folder = Path("report"),
-    model: ModelName = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
+    ] = None
+    prediction_field: Annotated[str, typer.Option(help="Field of a prediction's text.")] = "prediction"
+    prediction_id: Annotated[str, typer.Option(help="Field of a prediction's instance.")] = "id"
+    metric: Annotated[str | None, typer.Option(help="Another metric than the task's.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeFlags:
+    """What a data set is taken to consist of."""
+
     attributes: Annotated[
         Path | None, typer.Option(help="Attributes of your own, or edited: JSON of lists `domain` and `subtask`.")
-    ] = None,
-    most: Annotated[int, typer.Option(help="Attributes of a kind.", min=1)] = 15,
-    k: Annotated[int, typer.Option("-k", "--k", help="Attributes of a kind that an instance is given.", min=1)] = 2,
-    slack: Annotated[str, typer.Option(help="By which part counts may differ from the priors'; or `auto`.")] = "auto",
-    scores: Annotated[str, typer.Option(help="Affinities to go by: greedy or expected.")] = "greedy",
-    metric: Annotated[str | None, typer.Option(help="Another metric than the task's.")] = None,
-    prediction_field: Annotated[str, typer.Option(help="Field of a prediction's text.")] = "prediction",
-    prediction_id: Annotated[str, typer.Option(help="Field of a prediction's instance.")] = "id",
-    limit: Limit = None,
+    ] = None
+    most: Annotated[int, typer.Option(help="Attributes of a kind.", min=1)] = 15
+    k: Annotated[int, typer.Option("-k", "--k", help="Attributes of a kind that an instance is given.", min=1)] = 2
+    slack: Annotated[str, typer.Option(help="By which part counts may differ from the priors'; or `auto`.")] = "auto"
+    scores: Annotated[str, typer.Option(help="Affinities to go by: greedy or expected.")] = "greedy"
+
+
+@qualeval.command()
+@with_flags()
+def run(
+    source: DataFlags,
+    answers: PredictionFlags,
+    engine: EngineSettings,
+    kinds: AttributeFlags,
+    output: Folder = Path("report"),
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -80,17 +76,17 @@ def run(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
-        found = open_task(task, config)
-        dataset = read_dataset(found, data, limit)
-        answers = [
-            read_predictions(name, path, dataset, column=prediction_field, id_column=prediction_id)
-            for name, path in _named_files(predictions or ())
+        task = open_task(source)
+        dataset = read_dataset(task, source.data, source.limit)
+        predictions = [
+            read_predictions(name, path, dataset, column=answers.prediction_field, id_column=answers.prediction_id)
+            for name, path in _named_files(answers.predictions or ())
         ]
-        options = Options(most=most, k=k, slack=_slack(slack), scores=_scores(scores), seed=seed)
-        given = read_given(attributes) if attributes is not None else {}
-        host = open_judge_engine(engine, model, base_url, dtype, window)
-        measured = open_metric(metric or found.metric, found.metric_options if metric is None else {}, engine=host)
-        study = Study(task=found, dataset=dataset, predictions=answers, metric=measured, attributes=given, options=options)
+        options = Options(most=kinds.most, k=kinds.k, slack=_slack(kinds.slack), scores=_scores(kinds.scores), seed=seed)
+        given = read_given(kinds.attributes) if kinds.attributes is not None else {}
+        host = with_judge_model(engine).open()
+        metric = open_metric(answers.metric or task.metric, task.metric_options if answers.metric is None else {}, engine=host)
+        study = Study(task=task, dataset=dataset, predictions=predictions, metric=metric, attributes=given, options=options)
         console = own_console()
         making = run_study(study, output, host, lambda stage, count: Watching(console, count, what=stage, debug=debug))
         report = asyncio.run(and_close(making, host))
@@ -100,21 +96,22 @@ def run(
             raise MagistrateError(f"no prediction of `{unmeasured[0]}` could be measured; the report says why")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingFlags:
+    """How a model answers."""
+
+    examples: Annotated[Path | None, typer.Option(help="Data that examples are drawn from; by default the same.")] = None
+    shots: Annotated[int, typer.Option(help="Examples in the prompt.", min=0)] = 2
+    temperature: Annotated[float, typer.Option(help="Of the sampling; 0 for none.", min=0)] = 0.9
+    max_tokens: Annotated[int, typer.Option(help="Room for an answer, in tokens.", min=1)] = 256
+
+
+@with_flags(model="Who answers: short name, folder or hub repository.")
 def generate(
-    data: DataFile,
-    task: TaskName = None,
-    config: TaskFile = None,
+    source: DataFlags,
+    engine: EngineSettings,
+    how: SamplingFlags,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where answers go, a line each.")] = Path("predictions.jsonl"),
-    model: Annotated[str | None, typer.Option(help="Who answers: short name, folder or hub repository.")] = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
-    examples: Annotated[Path | None, typer.Option(help="Data that examples are drawn from; by default the same.")] = None,
-    shots: Annotated[int, typer.Option(help="Examples in the prompt.", min=0)] = 2,
-    temperature: Annotated[float, typer.Option(help="Of the sampling; 0 for none.", min=0)] = 0.9,
-    max_tokens: Annotated[int, typer.Option(help="Room for an answer, in tokens.", min=1)] = 256,
-    limit: Limit = None,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -126,18 +123,18 @@ def generate(
     from magistrate.terminal import Watching
 
     with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
-        found = open_task(task, config)
-        instances = read_dataset(found, data, limit).instances
-        pool = instances if examples is None else read_dataset(found, examples).instances
-        sampling = Sampling(temperature=temperature, shots=shots, max_tokens=max_tokens, seed=seed)
-        host = open_named_engine(engine, model, base_url, dtype, window)
+        task = open_task(source)
+        instances = read_dataset(task, source.data, source.limit).instances
+        pool = instances if how.examples is None else read_dataset(task, how.examples).instances
+        sampling = Sampling(temperature=how.temperature, shots=how.shots, max_tokens=how.max_tokens, seed=seed)
+        host = engine.open()
         console = own_console()
         watching = Watching(console, len(instances), what="answering", debug=debug)
-        count = asyncio.run(and_close(answer(found, instances, pool, host, output, sampling, watching), host))
+        count = asyncio.run(and_close(answer(task, instances, pool, host, output, sampling, watching), host))
         Console().print(f"{count:,} answered now; {output}", markup=False, highlight=False)
 
 
-def open_task(name: str | None, config: Path | None) -> Task:
+def open_task(source: TaskFlags) -> Task:
     """The task that a user names, or describes in a file.
 
     Raises:
@@ -145,36 +142,17 @@ def open_task(name: str | None, config: Path | None) -> Task:
     """
     from evals.tasks import Task
 
-    if (name is None) == (config is None):
+    if (source.task is None) == (source.config is None):
         raise MagistrateError("give either `--task NAME` or `--config FILE`")
-    return Task.load(config if config is not None else str(name))
+    return Task.load(source.config if source.config is not None else str(source.task))
 
 
-def judge_model(engine: str, model: str | None) -> str | None:
-    """The model that judges: the embedded one where none is named, which is said. A server's own may go without a name."""
-    if model is not None or engine == "endpoint":
-        return model
+def with_judge_model(settings: EngineSettings) -> EngineSettings:
+    """The settings with a model that judges: the embedded one where none is named, which is said. A server may choose its own."""
+    if settings.model is not None or settings.engine == "endpoint":
+        return settings
     print(f"no --model given: judging with the embedded {catalog.EMBEDDED}, which is for trying things", file=sys.stderr)
-    return catalog.EMBEDDED
-
-
-def open_judge_engine(engine: str, model: str | None, base_url: str | None, dtype: str | None, window: int | None) -> Engine:
-    """The engine of the model that judges; the embedded one where none is named."""
-    return open_named_engine(engine, judge_model(engine, model), base_url, dtype, window)
-
-
-def open_named_engine(engine: str, model: str | None, base_url: str | None, dtype: str | None, window: int | None) -> Engine:
-    """The engine of a model that a user names by its short name, a folder or a repository.
-
-    Raises:
-        MagistrateError: None is named.
-    """
-    return open_engine(engine, named_model(engine, model), base_url=base_url, dtype=dtype, window=window)
-
-
-def named_model(engine: str, model: str | None) -> str | None:
-    """The repository or folder that a model's name stands for; a server has names of its own."""
-    return catalog.repository(model) if model is not None and engine != "endpoint" else model
+    return settings.model_copy(update={"model": catalog.EMBEDDED})
 
 
 def named_file(text: str) -> tuple[str | None, Path]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.constraint import answer_pattern
+from judges.decoding import Decoding
 from judges.engines.engine import CONSTRAINTS, Request
 from judges.engines.vllm import VLLMEngine
 from judges.engines.weights import EMBEDDED
@@ -70,7 +71,7 @@ class Bench:
         """Seconds to judge every sample through the runner, and the verdicts."""
 
         async def run() -> list[Any]:
-            runner = Runner(self.judge, engine, expected=expected)
+            runner = Runner(self.judge, engine, Decoding(expected=expected))
             rows = (Row(str(row["id"]), "row", row) for row in self.rows)
             return [verdict async for verdict in runner.run(prepare(row, self.judge) for row in rows)]
 
@@ -184,7 +185,8 @@ def bench_prefix(bench: Bench) -> list[str]:
 COLD_START = """
 import asyncio, sys, time
 began = float(sys.argv[1]); marks = [("the interpreter", time.time())]
-from judges.llm_eval import LLMEval; from judges.engines.vllm import VLLMEngine; from magistrate import judge_async
+from judges.llm_eval import LLMEval; from judges.decoding import Decoding
+from judges.engines.vllm import VLLMEngine; from magistrate import judge_async
 marks.append(("our modules", time.time()))
 async def main():
     engine = VLLMEngine("magistrate-tiny"); marks.append(("finding and hashing the model", time.time()))
@@ -254,7 +256,7 @@ from judges.verdict_file import VerdictFile
 import os; os.environ.update(VLLM_CPU_KVCACHE_SPACE="1")
 bench = Bench([], 1); engine = bench.engine(); judge = LLMEval()
 async def main():
-    with VerdictFile(Path(sys.argv[2]), Fingerprint.of(judge, engine.identity, expected=False)) as file:
+    with VerdictFile(Path(sys.argv[2]), Fingerprint.of(judge, engine.identity)) as file:
         asked = (q for q in (prepare(row, judge) for row in read_rows(Path(sys.argv[1]))) if file.needs(q.key))
         async with aclosing(Runner(judge, engine).run(asked)) as verdicts:
             done = 0

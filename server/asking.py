@@ -14,9 +14,10 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from judges.catalog import JUDGES, RUBRIC, check_own_name
+from judges.decoding import Decoding
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.rubric import Rubric
@@ -32,9 +33,6 @@ MOST_VALUES = 120
 
 LONGEST_VALUE = 2_000
 """Characters of one text in an option."""
-
-MOST_THOUGHT = 131_072
-"""Tokens that a model may think for: the longest contexts there are."""
 
 KEPT = 256
 """Judges kept for requests to come, since making one compiles patterns."""
@@ -55,7 +53,7 @@ OptionValue = Annotated[
 ]
 
 
-class JudgeRequest(Body):
+class JudgeRequest(Decoding, Body):
     """The part of a request that says what is asked: a judge that the server knows, or a rubric of the caller's own."""
 
     judge: str | None = Field(
@@ -75,15 +73,11 @@ class JudgeRequest(Body):
         examples=['name = "kind"\nfields = ["reply"]\n[[metric]]\nname = "kind"\ndescription = "Is it kind?"\nscale = "1-5"\n'],
     )
     rubric_format: Literal["toml", "yaml"] = Field("toml", description="The language that the rubric is written in.")
-    expected: StrictBool = Field(
-        False, description="Whether to add the mean of the legal scores under the model, and its entropy, to each greedy score."
-    )
-    think: StrictInt = Field(
-        0,
-        ge=0,
-        le=MOST_THOUGHT,
-        description="Tokens that a model which thinks before it answers may think for; 0 for a model that does not.",
-    )
+
+    @property
+    def decoding(self) -> Decoding:
+        """How answers are to be written."""
+        return Decoding(**{name: getattr(self, name) for name in Decoding.model_fields})
 
 
 def judge_of(request: JudgeRequest, usual: str | None = None) -> Judge:

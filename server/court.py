@@ -282,11 +282,11 @@ class Court:
             await engine.admit(pattern)
 
     def _runner(self, host: Host, adapter: str | None, judge: Judge, request: JudgeRequest, urgent: bool) -> Runner:
-        key = (id(judge), id(host.engine), adapter, urgent, request.expected, request.think)
+        key = (id(judge), id(host.engine), adapter, urgent, request.decoding)
         found = self._runners.get(key)
         if found is None:
             lane = host.lane(urgent=urgent, adapter=adapter)
-            found = Runner(judge, lane, expected=request.expected, think=request.think), host.engine
+            found = Runner(judge, lane, request.decoding), host.engine
             self._runners[key] = found  # holds what its key numbers, so no number is used again
             if len(self._runners) > RUNNERS_KEPT:
                 self._runners.popitem(last=False)

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from evals.metrics.metric import Measured, Pair, one_answer
 from judges.bench import OwnBench, judge_into
 from judges.catalog import JUDGES, RUBRIC, open_judge
+from judges.decoding import Decoding
 from judges.engines.engine import Engine, Usage
 from judges.errors import MagistrateError
 from judges.judge import Judge
@@ -34,7 +37,7 @@ class Judged:
         fields: Field that the judge reads to ``truth``, ``prediction`` or a field of the row.
         score: Which of its scores. A judge that has one needs no word of it.
         options: Of the judge, as JSON.
-        think: Tokens that a model which thinks first may think for.
+        decoding: How answers are written: fields of ``Decoding``, ``think`` for one.
 
     Attributes:
         usage: Tokens taken so far.
@@ -53,26 +56,24 @@ class Judged:
         fields: Mapping[str, str] | None = None,
         score: str | None = None,
         options: Mapping[str, Any] | None = None,
-        think: int = 0,
+        **decoding: Any,
     ) -> None:
         self.engine = engine
         self.judge = _open(judge, options or {})
         self.fields = _checked_fields(fields)
         self.score, self.scale = _score_of(self.judge, score)
-        if isinstance(think, bool) or not isinstance(think, int) or think < 0:
-            raise MagistrateError(f"option `think` of metric `judge` must be a number of tokens, not {think!r}")
-        self.think = think
+        self.decoding = _decoding(decoding)
         self.title = f"{self.judge.name}: {self.score}"
         self.usage = Usage()
 
     def identity(self) -> Mapping[str, Any]:
-        fingerprint = Fingerprint.of(self.judge, self.engine.identity, expected=False, think=self.think)
+        fingerprint = Fingerprint.of(self.judge, self.engine.identity, self.decoding)
         return {"metric": self.name, "score": self.score, "fields": dict(self.fields), "judge": fingerprint.fields()}
 
     async def measure(self, pairs: Sequence[Pair], keep: Path | None = None) -> list[Measured]:
         with tempfile.TemporaryDirectory() as scratch:
             place = keep or Path(scratch) / "verdicts.jsonl"
-            bench = OwnBench(self.judge, self.engine, think=self.think)
+            bench = OwnBench(self.judge, self.engine, self.decoding)
             fingerprint = await bench.fingerprint()
             with VerdictFile(place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}"), fingerprint, self.judge) as file:
                 await judge_into(file, self._questions(pairs), bench)
@@ -99,6 +100,14 @@ class Judged:
                 None, f"`{self.score}` does not apply" if value is None else f"`{self.score}` is {value!r}, no number"
             )
         return Measured(float(value), note="; ".join(verdict.notes) or None)
+
+
+def _decoding(settings: Mapping[str, Any]) -> Decoding:
+    try:
+        return Decoding(**settings)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise MagistrateError(f"option `{fault['loc'][0]}` of metric `judge`: {fault['msg']}, not {fault['input']!r}") from None
 
 
 def _open(name: str, options: Mapping[str, Any]) -> Judge:

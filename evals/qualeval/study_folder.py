@@ -16,6 +16,7 @@ import pyarrow
 import pyarrow.parquet
 
 from judges.bench import Audience, OwnBench, judge_into
+from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.runner import prepare
@@ -80,7 +81,7 @@ class StudyFolder:
         Raises:
             MagistrateError: The judge cannot go on. What is judged is kept.
         """
-        bench = OwnBench(judge, self.engine, expected=expected)
+        bench = OwnBench(judge, self.engine, Decoding(expected=expected))
         fingerprint = await bench.fingerprint()
         self.fingerprints[name] = {"digest": fingerprint.digest, **fingerprint.fields()}
         path = self.path / "verdicts" / f"{_safe(name)}-{fingerprint.digest[:DIGITS]}.jsonl"

@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args
 
 from judges.judge import Message
 
 Result = TypeVar("Result")
 
-CONSTRAINTS = ("outlines", "xgrammar", "guidance")
+ConstraintName = Literal["outlines", "xgrammar", "guidance"]
+CONSTRAINTS: tuple[ConstraintName, ...] = get_args(ConstraintName)
 """Constraint backends by the names users know. The first is the default."""
 
 

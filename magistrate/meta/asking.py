@@ -12,6 +12,9 @@ import typer
 from rich.console import Console
 
 from judges import catalog
+from judges.bench import OwnBench
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.errors import MagistrateError, counted
 from judges.judge import Judge
 from judges.samples import well_formed
@@ -19,21 +22,29 @@ from judges.sources import Row
 from judges.verdict import Verdict
 from magistrate.fitting import check_rows
 from magistrate.llm_eval_flags import FLAGS
-from magistrate.studies import judge_model
-from magistrate.terminal import pairs
+from magistrate.studies import with_judge_model
 
 if TYPE_CHECKING:
     from evals.tasks import Fault
 
-VerdictsFlag = Annotated[
-    Path | None, typer.Option("--verdicts", help="Verdicts on the samples, as `magistrate score` writes them; nothing is judged.")
-]
-NoJudge = Annotated[bool, typer.Option("--no-judge", help="Leave out the judge: only people, and what they are set beside.")]
-WriteSamples = Annotated[
-    Path | None,
-    typer.Option("--write-samples", metavar="FILE", help="Write the samples for `magistrate score`, a line each, and stop."),
-]
 Rounds = Annotated[int, typer.Option(help="Rounds of the bootstrap.", min=2)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictFlags:
+    """Where verdicts come from in place of a judge that is asked."""
+
+    verdicts: Annotated[
+        Path | None,
+        typer.Option("--verdicts", help="Verdicts on the samples, as `magistrate score` writes them; nothing is judged."),
+    ] = None
+    no_judge: Annotated[
+        bool, typer.Option("--no-judge", help="Leave out the judge: only people, and what they are set beside.")
+    ] = False
+    samples: Annotated[
+        Path | None,
+        typer.Option("--write-samples", metavar="FILE", help="Write the samples for `magistrate score`, a line each, and stop."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,34 +53,28 @@ class Asking:
 
     Attributes:
         judge: Its name, or a rubric file.
-        option: Its options as text.
+        options: Its options as text.
         own: Options as values.
-        model: Who judges.
-        host: Engine, URL, number format and window.
-        think: Tokens to think for first.
-        expected: Whether expected scores are wanted.
-        verdicts: A file of verdicts in place of judging.
-        no_judge: Whether there is no judge.
+        engine: What runs its model.
+        decoding: How answers are written.
+        source: Where verdicts come from otherwise.
         overwrite: Whether to throw away verdicts of an earlier run.
         debug: Whether to let libraries print.
     """
 
     judge: str
-    option: list[str] | None
+    options: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, Any] = field(default_factory=dict)
-    model: str | None
-    host: tuple[str, str | None, str | None, int | None]
-    think: int
-    expected: bool
-    verdicts: Path | None
-    no_judge: bool
+    engine: EngineSettings
+    decoding: Decoding
+    source: VerdictFlags
     overwrite: bool
     debug: bool
 
     @property
     def judges(self) -> bool:
         """Whether a judge is asked here, so that what it asks is known."""
-        return not self.no_judge and self.verdicts is None
+        return not self.source.no_judge and self.source.verdicts is None
 
     def court(self) -> Judge:
         """The judge that is asked.
@@ -77,16 +82,17 @@ class Asking:
         Raises:
             MagistrateError: There is no such judge or option.
         """
-        return catalog.open_judge(self.judge, pairs(self.option, "-O", "name=value"), **self.own)
+        return catalog.open_judge(self.judge, self.options, **self.own)
 
     def with_model(self) -> Asking:
         """The same with the model that judges where a judge is asked and none is named."""
-        return replace(self, model=judge_model(self.host[0], self.model)) if self.judges else self
+        return replace(self, engine=with_judge_model(self.engine)) if self.judges else self
 
     @property
     def called(self) -> str | None:
         """What a report calls the judge; ``None`` where only its verdicts tell."""
-        return None if self.verdicts is not None or self.model is None else f"{self.judge} on {self.model}"
+        model = self.engine.model
+        return None if self.source.verdicts is not None or model is None else f"{self.judge} on {model}"
 
     def told(self, judged: Mapping[str, Verdict] | None) -> dict[str, object]:
         """Who judged, for a report."""
@@ -96,7 +102,8 @@ class Asking:
         from evals.meta.verdicts import judges_of
 
         judges = first_few(judges_of(judged.values()), most=3, between="; ")
-        return {"verdicts": self.verdicts and self.verdicts.name, "model": self.model, "judged by": judges}
+        verdicts = self.source.verdicts
+        return {"verdicts": verdicts and verdicts.name, "model": self.engine.model, "judged by": judges}
 
 
 def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking, name: str) -> tuple[dict[str, Verdict] | None, list[Fault]]:
@@ -113,35 +120,26 @@ def verdicts_on(rows: Sequence[Row], folder: Path, asking: Asking, name: str) ->
     """
     from evals.meta.verdicts import on_other_texts, read_verdicts
     from magistrate.meta.running import judge_rows
-    from magistrate.studies import open_judge_engine
 
-    _, base_url, dtype, window = asking.host
-    flags = {"--model": asking.model, "-O": asking.option, "--think": asking.think, "--base-url": base_url, "--dtype": dtype}
-    given = [flag for flag, value in (flags | {"--window": window}).items() if value]
+    source, decoding = asking.source, asking.decoding.model_dump(exclude_defaults=True)
+    expected = decoding.pop("expected", False)
+    settings = [*asking.engine.model_dump(exclude_defaults=True), *decoding]
+    given = ["--" + name.replace("_", "-") for name in settings] + ["-O"] * bool(asking.options)
     given += [flag for name, flag in FLAGS.items() if asking.own.get(name) is not None]
-    if asking.no_judge:
-        given += ["--verdicts"] * (asking.verdicts is not None) + ["--expected"] * asking.expected
+    if source.no_judge:
+        given += ["--verdicts"] * (source.verdicts is not None) + ["--expected"] * expected
         if given:
             raise MagistrateError(f"`--no-judge` and `{given[0]}` contradict each other; leave out one")
         return None, []
-    if asking.verdicts is not None:
+    if source.verdicts is not None:
         if given:
             raise MagistrateError(f"`--verdicts` is in place of judging; leave out `{given[0]}`, or leave out `--verdicts`")
-        read = read_verdicts(asking.verdicts)
+        read = read_verdicts(source.verdicts)
         return read, on_other_texts(rows, read)
     court = asking.court()
     check_rows(rows, court, {}, name)
-    host = open_judge_engine(asking.host[0], asking.model, *asking.host[1:])
-    found = judge_rows(
-        rows,
-        folder / "verdicts.jsonl",
-        court,
-        host,
-        expected=asking.expected,
-        think=asking.think,
-        overwrite=asking.overwrite,
-        debug=asking.debug,
-    )
+    bench = OwnBench(court, asking.engine.open(), asking.decoding)
+    found = judge_rows(rows, folder / "verdicts.jsonl", bench, overwrite=asking.overwrite, debug=asking.debug)
     return {verdict.id: verdict for verdict in found}, []
 
 

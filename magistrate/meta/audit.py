@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from judges.errors import MagistrateError
-from magistrate.flags import Debug, Encoding, Folder, Level, Seed
+from magistrate.flags import Debug, Encoding, Folder, MeasureFlags, Seed, with_flags
 from magistrate.terminal import clear_errors, metric_columns
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListFlags:
+    """What is listed."""
+
+    scale: Annotated[str | None, typer.Option(help="The labels there are, e.g. 1,2,3,4,5; by default those that occur.")] = None
+    most: Annotated[int, typer.Option(help="How many items to list of each metric, and as many unscored ones.", min=1)] = 50
+    random: Annotated[int, typer.Option(metavar="N", help="Also draw ids by lot, to have labelled for an estimate.", min=0)] = 0
+
+
+@with_flags(defaults={"level": 0.9})
 def audit(
     verdicts: Annotated[Path, typer.Argument(metavar="FILE", help="Verdicts, as `magistrate score` writes them.")],
+    what: MeasureFlags,
+    listed: ListFlags,
     human: Annotated[
         Path | None, typer.Option(help="People's labels of a random part of the samples: `id`, and a column a metric.")
     ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="A metric to audit, `name` or `name=column`. By default all that have a column.")
-    ] = None,
-    expected: Annotated[bool, typer.Option("--expected", help="Go by expected scores, and by how unsure the judge was.")] = False,
-    scale: Annotated[str | None, typer.Option(help="The labels there are, e.g. 1,2,3,4,5; by default those that occur.")] = None,
-    most: Annotated[int, typer.Option(help="How many items to list of each metric, and as many unscored ones.", min=1)] = 50,
-    random: Annotated[int, typer.Option(metavar="N", help="Also draw ids by lot, to have labelled for an estimate.", min=0)] = 0,
-    level: Level = 0.9,
     output: Folder = Path("audit"),
     encoding: Encoding = None,
     seed: Seed = 0,
@@ -40,26 +45,25 @@ def audit(
     from magistrate.meta.showing import show
 
     with clear_errors(debug=debug):
-        columns = metric_columns(metric)
         options = Options(
-            columns=columns,
-            expected=expected,
-            scale=_numbers(scale),
-            level=level,
-            most=most,
-            random=random,
+            columns=metric_columns(what.metric),
+            expected=what.expected,
+            scale=_numbers(listed.scale),
+            level=what.level,
+            most=listed.most,
+            random=listed.random,
             encoding=encoding,
             seed=seed,
         )
         check_folder(output, "audit")
         lists = FILES if human is not None else ()
-        check_unchanged(output, (*lists, *(("to_label.csv",) if random else ())))
+        check_unchanged(output, (*lists, *(("to_label.csv",) if listed.random else ())))
         found = audited(verdicts, human, options)
         made = page(found)
         sources = {
             "verdicts": origin(verdicts, found.judges),
             "labels": human and human.name,
-            "expected scores": expected or None,
+            "expected scores": what.expected or None,
             "seed": seed,
         }
         write(output, "audit", figures(found), markdown(made), sources, files(found), lists)

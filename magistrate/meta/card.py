@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,23 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from judges import catalog
-from judges.engines import ENGINES
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from magistrate.fitting import check_columns, check_rows
-from magistrate.flags import (
-    BaseUrl,
-    Debug,
-    Dtype,
-    Encoding,
-    EngineName,
-    JudgeOptions,
-    Level,
-    ModelName,
-    Overwrite,
-    Seed,
-    Think,
-    Window,
-)
+from magistrate.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Seed, with_flags
 from magistrate.meta.running import STOPPED
 from magistrate.share import check_any
 from magistrate.terminal import clear_errors, figures_table, pairs
@@ -44,39 +33,43 @@ if TYPE_CHECKING:
     from judges.verdict import Fingerprint
 
 
-def card(
-    judge: Annotated[
-        str | None, typer.Option(help="llm-eval, grouse, pairwise, or a rubric file. The model's own by default.")
-    ] = None,
-    model: ModelName = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleFlags:
+    """What is judged, and what people say of it."""
+
     samples: Annotated[
         Path | None, typer.Option(help="What is judged; by default samples that come with Magistrate. A rubric needs its own.")
-    ] = None,
+    ] = None
     human: Annotated[
         Path | None, typer.Option(help="People's labels, for calibration: `id`, and a column a metric, or `preference`.")
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the card.")] = Path("card"),
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
-    option: JudgeOptions = None,
-    column: Annotated[
-        list[str] | None, typer.Option("--field", help="Where a field of the sample stands: `field=column` of the file.")
-    ] = None,
+    ] = None
+    column: Columns = None
     answer: Annotated[
         str | None, typer.Option(help="Rubrics: the field with the judged answer; by default `response`, `answer`, or the last.")
-    ] = None,
-    limit: Annotated[int, typer.Option(help="Only the first samples, this many.", min=1)] = 100,
-    reruns: Annotated[int, typer.Option(help="How many times more the same is asked.", min=0)] = 3,
-    seeds: Annotated[int, typer.Option(help="How many times answers are sampled.", min=0)] = 3,
-    temperature: Annotated[float, typer.Option(help="Of the sampling.", min=0.0, max=2.0)] = 0.7,
-    think: Think = 0,
-    encoding: Encoding = None,
-    overwrite: Overwrite = False,
-    level: Level = 0.95,
-    seed: Seed = 0,
-    debug: Debug = False,
+    ] = None
+    limit: Annotated[int, typer.Option(help="Only the first samples, this many.", min=1)] = 100
+    encoding: Encoding = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFlags:
+    """How often the same is asked, and how sure the figures are."""
+
+    reruns: Annotated[int, typer.Option(help="How many times more the same is asked.", min=0)] = 3
+    seeds: Annotated[int, typer.Option(help="How many times answers are sampled.", min=0)] = 3
+    temperature: Annotated[float, typer.Option(help="Of the sampling.", min=0.0, max=2.0)] = 0.7
+    level: Level = 0.95
+    seed: Seed = 0
+
+
+@with_flags(defaults={"output": Path("card")}, without=["expected"])
+def card(
+    asked: JudgeFlags,
+    engine: EngineSettings,
+    decoding: Decoding,
+    what: SampleFlags,
+    how: PlanFlags,
+    folder: FolderFlags,
 ) -> None:
     """A judge's reliability card: asked again, in another order and form, by position and length, of answers that say nothing."""
     from evals.meta.card.card import Made, make_card
@@ -87,27 +80,35 @@ def card(
     from evals.meta.card.weighing import read_people
     from evals.meta.writing import check_folder
     from judges.sources import renamed
-    from magistrate.studies import open_judge_engine
+    from magistrate.studies import with_judge_model
 
-    with clear_errors(debug=debug, stopped=STOPPED):
-        check_folder(output, "card")
-        name = judge or catalog.usual_judge(model)
-        options = pairs(option, "-O", "name=value")
-        columns = pairs(column, "--field", "field=column")
-        subject = Subject.of(catalog.open_judge(name, options), answer)
-        source = samples or _own_samples(subject.judge.name)
+    with clear_errors(debug=folder.debug, stopped=STOPPED):
+        check_folder(folder.output, "card")
+        name = asked.judge or catalog.usual_judge(engine.model)
+        options = asked.options()
+        columns = pairs(what.column, "--field", "field=column")
+        subject = Subject.of(catalog.open_judge(name, options, **asked.own_options(name)), what.answer)
+        source = what.samples or _own_samples(subject.judge.name)
         check_columns([subject.judge], columns)
-        read = _rows(source, limit, encoding)
+        read = _rows(source, what.limit, what.encoding)
         check_rows(read, subject.judge, columns, source.name)
         rows = [renamed(row, columns) for row in read]
-        people = None if human is None else read_people(human, subject, encoding)
+        human = what.human
+        people = None if human is None else read_people(human, subject, what.encoding)
         if human is not None and people is not None and not {row.id for row in rows} & set(people.ids):
-            which = f"the first {limit} of {source.name}" if len(rows) == limit else source.name
+            which = f"the first {what.limit} of {source.name}" if len(rows) == what.limit else source.name
             raise MagistrateError(f"no id of {human.name} is among those of {which}; the ids must be the samples'")
-        plan = Plan(reruns=reruns, seeds=seeds, temperature=temperature, seed=seed, weighed=people is not None)
+        plan = Plan(
+            reruns=how.reruns,
+            seeds=how.seeds,
+            temperature=how.temperature,
+            seed=how.seed,
+            weighed=people is not None,
+            decoding=decoding,
+        )
         runs = plan_runs(subject, rows, plan)
-        host = open_judge_engine(engine, model, base_url, dtype, window)
-        verdicts, fingerprint = _judged(runs, host, output / "verdicts", think=think, overwrite=overwrite, debug=debug)
+        host = with_judge_model(engine).open()
+        verdicts, fingerprint = _judged(runs, host, folder.output / "verdicts", overwrite=folder.overwrite, debug=folder.debug)
         made = Made(
             fingerprint=fingerprint,
             source=source.name,
@@ -115,12 +116,11 @@ def card(
             judge_options=options,
             plan=plan,
             people=people,
-            level=level,
-            think=think,
+            level=how.level,
         )
         found = make_card(subject, runs, verdicts, made)
         said = marks(found)
-        written = write_card(output, found, said)
+        written = write_card(folder.output, found, said)
         _tell(Console(), found, said, written[0])
         check_any(one for one in verdicts[runs[0].name] if one is not None)
 
@@ -158,7 +158,7 @@ def _rows(source: Path, limit: int, encoding: str | None) -> list[Row]:
 
 
 def _judged(
-    runs: list[Run], host: Engine, folder: Path, *, think: int, overwrite: bool, debug: bool
+    runs: list[Run], host: Engine, folder: Path, *, overwrite: bool, debug: bool
 ) -> tuple[dict[str, Verdicts], Fingerprint]:
     from evals.meta.card.runs import Listener, judge_all
     from judges.bench import Tally
@@ -196,7 +196,7 @@ def _judged(
             self._bar.stop()
 
     following = Following(Watching(own_console(), sum(len(run.rows) for run in runs), debug=debug))
-    judging = judge_all(runs, host, folder, following, think=think, overwrite=overwrite)
+    judging = judge_all(runs, host, folder, following, overwrite=overwrite)
     try:
         return asyncio.run(and_close(judging, host))
     finally:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from magistrate.flags import Debug, Encoding, Folder, Item, Items, Level, Seed
+from magistrate.flags import Debug, Folder, LabelFlags, MeasureFlags, Seed, with_flags
 from magistrate.terminal import clear_errors
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameFlags:
+    """What the systems are called."""
+
+    name_a: Annotated[str | None, typer.Option(help="What to call the one; the file's name by default.")] = None
+    name_b: Annotated[str | None, typer.Option(help="What to call the other.")] = None
+
+
+@with_flags()
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A.jsonl", help="Verdicts of one system, as `magistrate score` writes them.")],
     second: Annotated[Path, typer.Argument(metavar="B.jsonl", help="Verdicts of the other, under the same ids.")],
-    name_a: Annotated[str | None, typer.Option(help="What to call the one; the file's name by default.")] = None,
-    name_b: Annotated[str | None, typer.Option(help="What to call the other.")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="A metric to compare; by default all that both have.")] = None,
-    items: Items = None,
-    item: Item = None,
-    expected: Annotated[bool, typer.Option("--expected", help="Go by the judge's expected scores.")] = False,
-    level: Level = 0.95,
+    names: NameFlags,
+    what: MeasureFlags,
+    labels: LabelFlags,
     output: Folder = Path("comparison"),
-    encoding: Encoding = None,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -38,19 +42,19 @@ def compare(
 
     with clear_errors(debug=debug):
         options = Options(
-            names=(name_a, name_b),
-            metrics=metric or (),
-            items=items,
-            item=item,
-            expected=expected,
-            encoding=encoding,
-            level=level,
+            names=(names.name_a, names.name_b),
+            metrics=what.metric or (),
+            items=labels.items,
+            item=labels.item,
+            expected=what.expected,
+            encoding=labels.encoding,
+            level=what.level,
             seed=seed,
         )
         check_folder(output, "compare")
         found = compared(first, second, options)
         made = page(found)
         judged = " and ".join(origin(path, judges) for path, judges in zip((first, second), found.judges, strict=True))
-        sources = {"verdicts": judged, "expected scores": expected or None, "seed": seed}
+        sources = {"verdicts": judged, "expected scores": what.expected or None, "seed": seed}
         write(output, "compare", asdict(found), markdown(made), sources)
         show(made, output)

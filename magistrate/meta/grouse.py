@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,64 +10,52 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from judges.engines import ENGINES
+from judges import catalog
+from judges.bench import OwnBench
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from judges.grouse import Grouse
-from magistrate.flags import (
-    BaseUrl,
-    Debug,
-    Dtype,
-    Encoding,
-    EngineName,
-    Folder,
-    JudgeOptions,
-    Limit,
-    ModelName,
-    Overwrite,
-    Think,
-    Window,
-)
+from magistrate.flags import Encoding, FolderFlags, JudgeOptions, Limit, with_flags
 from magistrate.meta.running import STOPPED, judge_rows
 from magistrate.quiet import quiet
 from magistrate.share import check_any
-from magistrate.studies import judge_model, open_judge_engine
+from magistrate.studies import with_judge_model
 from magistrate.terminal import clear_errors, figures_table, pairs, print_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from evals.meta.grounded.cases import Case
     from evals.meta.grounded.report import Report
     from evals.tasks import Fault
-    from judges.verdict import Verdict
 
 SHOWN = ("Finetuned Llama 3 8b", "GPT-4", "Human annotators")
 """Published rows that are printed; the report has all."""
 
 
-def grouse(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFlags:
+    """The test cases, and grades of them that are there already."""
+
     cases: Annotated[
         str | None,
         typer.Option(help="Test cases: a file, or a data set on the hub, e.g. illuin/grouse. By default Magistrate's own 144."),
-    ] = None,
-    model: ModelName = None,
-    option: JudgeOptions = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
-    limit: Limit = None,
-    think: Think = 0,
+    ] = None
+    limit: Limit = None
     verdicts: Annotated[
         Path | None, typer.Option(help="Verdicts on the cases, as `magistrate score` writes them; nothing is judged then.")
-    ] = None,
+    ] = None
     reference: Annotated[
         Path | None, typer.Option(help="Another evaluator's grades of the cases: verdicts, or rows with `id` and the metrics.")
-    ] = None,
-    output: Folder = Path("grouse"),
-    overwrite: Overwrite = False,
-    encoding: Encoding = None,
-    debug: Debug = False,
+    ] = None
+    encoding: Encoding = None
+
+
+@with_flags(defaults={"output": Path("grouse")}, without=["expected"])
+def grouse(
+    what: CaseFlags,
+    engine: EngineSettings,
+    decoding: Decoding,
+    folder: FolderFlags,
+    option: JudgeOptions = None,
 ) -> None:
     """Does the judge of grounded answers see each way in which an answer can fail? Test cases whose right grades are known."""
     from evals.meta.grounded.cases import read_cases
@@ -78,14 +67,15 @@ def grouse(
     from evals.meta.verdicts import on_other_texts, read_verdicts
     from evals.meta.writing import check_folder, write
 
-    with clear_errors(debug=debug, stopped=STOPPED):
+    with clear_errors(debug=folder.debug, stopped=STOPPED):
         options = pairs(option, "-O", "name=value")
+        output, verdicts = folder.output, what.verdicts
         check_folder(output, "grouse")
-        if verdicts is not None and (model is not None or options):
+        if verdicts is not None and (engine.model is not None or options):
             raise MagistrateError("`--verdicts` is in place of judging; leave out `--model` and `-O`, or leave out `--verdicts`")
-        other = None if reference is None else read_reference(reference, encoding)
-        with quiet(enabled=not debug):
-            found = read_cases(cases, limit)
+        other = None if what.reference is None else read_reference(what.reference, what.encoding)
+        with quiet(enabled=not folder.debug):
+            found = read_cases(what.cases, what.limit)
         if other is not None:
             check_common([case.id for case in found.cases], other.grades)
         strange: list[Fault] = []
@@ -93,21 +83,15 @@ def grouse(
             judged = read_verdicts(verdicts, Grouse())
             strange = on_other_texts([case.row for case in found.cases], judged)
         else:
-            model = judge_model(engine, model)
-            judged = _judge(
-                found.cases,
-                output,
-                model,
-                options,
-                (engine, base_url, dtype, window),
-                think=think,
-                overwrite=overwrite,
-                debug=debug,
-            )
+            engine = with_judge_model(engine)
+            bench = OwnBench(catalog.open_judge(Grouse.name, options), engine.open(), decoding)
+            rows = [case.row for case in found.cases]
+            listed = judge_rows(rows, output / "verdicts.jsonl", bench, overwrite=folder.overwrite, debug=folder.debug)
+            judged = {verdict.id: verdict for verdict in listed}
         made = study(found.cases, judged)
         grades = {one.id: one.grades for one in made.results}
         report = Report(
-            judge=verdicts.name if verdicts is not None else model or "the server's model",
+            judge=verdicts.name if verdicts is not None else engine.model or "the server's model",
             options=options,
             cases=found.name,
             study=made,
@@ -120,33 +104,12 @@ def grouse(
             "judge": report.judge,
             "fingerprint": fingerprints,
             "cases": found.name or "Magistrate's own",
-            "limit": limit,
+            "limit": what.limit,
             "reference": report.reference,
         }
         files = write(output, "grouse", figures(report), markdown(report), sources, dict(pictures(report)))
         _tell(Console(), report, files[0])
         check_any(judged[one.id] for one in made.results)
-
-
-def _judge(
-    cases: Sequence[Case],
-    output: Path,
-    model: str | None,
-    options: dict[str, str],
-    host: tuple[str, str | None, str | None, int | None],
-    *,
-    think: int,
-    overwrite: bool,
-    debug: bool,
-) -> dict[str, Verdict]:
-    from judges import catalog
-
-    engine, base_url, dtype, window = host
-    court = catalog.open_judge("grouse", options)
-    opened = open_judge_engine(engine, model, base_url, dtype, window)
-    rows = [case.row for case in cases]
-    found = judge_rows(rows, output / "verdicts.jsonl", court, opened, think=think, overwrite=overwrite, debug=debug)
-    return {verdict.id: verdict for verdict in found}
 
 
 def _tell(console: Console, report: Report, file: Path) -> None:

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from judges.engines import ENGINES
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
 from judges.sources import Row
 from magistrate.fitting import check_columns
-from magistrate.flags import (
-    BaseUrl,
-    Debug,
-    Dtype,
-    Encoding,
-    EngineName,
-    Folder,
-    JudgeOptions,
-    Level,
-    Limit,
-    ModelName,
-    Overwrite,
-    Seed,
-    Think,
-    Window,
-)
-from magistrate.meta.asking import Asking, NoJudge, Rounds, VerdictsFlag, WriteSamples, verdicts_on, write_samples
+from magistrate.flags import Columns, Encoding, FolderFlags, JudgeOptions, Level, Limit, Seed, with_flags
+from magistrate.meta.asking import Asking, Rounds, VerdictFlags, verdicts_on, write_samples
 from magistrate.meta.running import STOPPED
 from magistrate.terminal import clear_errors, pairs
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceFlags:
+    """What people chose."""
+
+    human: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN,COLUMN,...",
+            help="What people say, a column a rater: A, B, tie, both, neither, A>B, B>A, A=B, or what `--labels` says.",
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        typer.Option(metavar="first=0,second=1,tie=2", help="Which answer the file's labels name; a known file's are known."),
+    ] = None
+    field: Columns = None
+    limit: Limit = None
+    encoding: Encoding = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalFlags:
+    """How sure the figures are."""
+
+    rounds: Rounds = 2000
+    level: Level = 0.95
+    seed: Seed = 0
+
+
+@with_flags(defaults={"output": Path("preferences")}, expected="Also keep the judge's probabilities in its verdicts.")
 def preferences(
     data: Annotated[
         Path,
@@ -42,39 +58,13 @@ def preferences(
             help="Pairs that people compared: PandaLM's, Auto-J's, JudgeBench's, AlpacaEval's, or any file with `--human`.",
         ),
     ],
-    human: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN,COLUMN,...",
-            help="What people say, a column a rater: A, B, tie, both, neither, A>B, B>A, A=B, or what `--labels` says.",
-        ),
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(metavar="first=0,second=1,tie=2", help="Which answer the file's labels name; a known file's are known."),
-    ] = None,
-    field: Annotated[
-        list[str] | None, typer.Option(help="Where a field of the sample stands, e.g. `answer_a=column` of the file.")
-    ] = None,
-    model: ModelName = None,
+    chose: ChoiceFlags,
+    engine: EngineSettings,
+    decoding: Decoding,
+    source: VerdictFlags,
+    intervals: IntervalFlags,
+    folder: FolderFlags,
     option: JudgeOptions = None,
-    engine: EngineName = ENGINES[0],
-    base_url: BaseUrl = None,
-    dtype: Dtype = None,
-    window: Window = None,
-    limit: Limit = None,
-    think: Think = 0,
-    expected: Annotated[bool, typer.Option("--expected", help="Also keep the judge's probabilities in its verdicts.")] = False,
-    verdicts: VerdictsFlag = None,
-    no_judge: NoJudge = False,
-    samples: WriteSamples = None,
-    rounds: Rounds = 2000,
-    level: Level = 0.95,
-    output: Folder = Path("preferences"),
-    overwrite: Overwrite = False,
-    encoding: Encoding = None,
-    seed: Seed = 0,
-    debug: Debug = False,
 ) -> None:
     """How often a judge prefers the answer that people prefer, in both orders, beside how often people do among themselves."""
     from evals.meta.page import Page, markdown
@@ -86,47 +76,46 @@ def preferences(
     from evals.meta.writing import check_folder, write
     from magistrate.meta.showing import show
 
-    with clear_errors(debug=debug, stopped=STOPPED):
-        columns = [column.strip() for column in human.split(",")] if human else []
-        fields = pairs(field, "--field", "field=column")
+    with clear_errors(debug=folder.debug, stopped=STOPPED):
+        columns = [column.strip() for column in chose.human.split(",")] if chose.human else []
+        fields = pairs(chose.field, "--field", "field=column")
         check_columns([Pairwise()], fields)
-        given = None if labels is None else labels_given(labels)
-        compared = read_compared(data, columns, labels=given, fields=fields, encoding=encoding, limit=limit)
+        given = None if chose.labels is None else labels_given(chose.labels)
+        compared = read_compared(data, columns, labels=given, fields=fields, encoding=chose.encoding, limit=chose.limit)
         rows = [Row(one.id, one.id, one.sample) for one in compared.pairs]
-        if samples is not None:
-            write_samples(rows, samples, overwrite=overwrite)
+        if source.samples is not None:
+            write_samples(rows, source.samples, overwrite=folder.overwrite)
             return
         asking = Asking(
             judge=Pairwise.name,
-            option=option,
-            model=model,
-            host=(engine, base_url, dtype, window),
-            think=think,
-            expected=expected,
-            verdicts=verdicts,
-            no_judge=no_judge,
-            overwrite=overwrite,
-            debug=debug,
+            options=pairs(option, "-O", "name=value"),
+            engine=engine,
+            decoding=decoding,
+            source=source,
+            overwrite=folder.overwrite,
+            debug=folder.debug,
         )
-        check_folder(output, "preferences", None if overwrite else data.name)
-        if no_judge and len(compared.raters) < 2:
+        check_folder(folder.output, "preferences", None if folder.overwrite else data.name)
+        if source.no_judge and len(compared.raters) < 2:
             show(Page("", list(choices(chosen(compared), compared.whose))), None)
             raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
         check_enough(compared)
         asking = asking.with_model()
-        judged, faults = verdicts_on(rows, output, asking, data.name)
-        found = study(compared, judged, Options(rounds=rounds, level=level, seed=seed, called=asking.called))
+        judged, faults = verdicts_on(rows, folder.output, asking, data.name)
+        found = study(
+            compared, judged, Options(rounds=intervals.rounds, level=intervals.level, seed=intervals.seed, called=asking.called)
+        )
         found = replace(found, faults=[*found.faults, *faults])
         made = page(found)
         sources = {
             "data": data.name,
-            "choices": human,
-            "labels": labels,
-            "fields": ", ".join(field or ()) or None,
-            "limit": limit,
+            "choices": chose.human,
+            "labels": chose.labels,
+            "fields": ", ".join(chose.field or ()) or None,
+            "limit": chose.limit,
             **asking.told(judged),
-            "rounds": rounds,
-            "seed": seed,
+            "rounds": intervals.rounds,
+            "seed": intervals.seed,
         }
-        write(output, "preferences", asdict(found), markdown(made), sources)
-        show(made, output)
+        write(folder.output, "preferences", asdict(found), markdown(made), sources)
+        show(made, folder.output)

@@ -90,7 +90,7 @@ class Host:
     @property
     def window(self) -> int:
         """How many lines of batches are asked about at once: enough to keep the engine busy."""
-        return 2 * (self.spec.max_num_seqs or MOST_AT_ONCE.get(self.spec.engine, 16))
+        return 2 * (self.spec.window or MOST_AT_ONCE.get(self.spec.engine, 16))
 
     def begin(self) -> None:
         """Start loading, unless the model waits for its turn."""

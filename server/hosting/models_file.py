@@ -11,54 +11,38 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from judges.catalog import repository
-from judges.engines import open_engine
 from judges.engines.async_vllm import AsyncVLLMEngine
-from judges.engines.engine import CONSTRAINTS, Engine
+from judges.engines.engine import Engine
+from judges.engines.settings import EngineSettings
 from judges.errors import MagistrateError
 
 PRESETS = ("cpu", "24gb", "80gb")
 """Files that come with Magistrate, by the memory they are for."""
 
 
-class ModelSpec(BaseModel):
-    """One model of ``models.toml``.
+class ModelSpec(EngineSettings):
+    """One model of ``models.toml``. It has the settings of every engine, and those by which a server shares a machine.
 
     Attributes:
-        model: An embedded model's name, a short name, a folder, or a repository on the Hugging Face hub.
-        revision: Branch, tag or commit on the hub.
-        engine: What runs it.
-        base_url: Where the API lives, for engine ``endpoint``.
-        quantization: ``none``, or ``8bit`` or ``4bit`` by bitsandbytes.
-        dtype: Number format of what is not quantised; the checkpoint's by default.
+        window: Called ``max_num_seqs`` in the file: answers of bulk written at once.
         memory: Share of the GPU's memory that it may take.
         tensor_parallel: GPUs that share each layer.
         data_parallel: Copies of the model, each on GPUs of its own.
-        max_model_len: Context length in tokens; the model's by default.
-        max_num_seqs: Answers of bulk written at once.
         max_num_batched_tokens: Tokens computed in one step; vLLM's choice by default. Fewer make a step, and so the wait of a
             call, shorter.
-        constraint: Constraint backend.
         adapters: LoRA adapters that may be loaded at once; 0 for none.
         max_lora_rank: The largest rank of an adapter.
         answer_schema: JSON schema that answers of ``/v1/chat/completions`` follow where a client asks for no format, or for JSON.
             A table, or the name of a JSON file beside this one.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     model: str = Field(min_length=1)
-    revision: str | None = None
-    engine: Literal["vllm", "transformers", "endpoint"] = "vllm"
-    base_url: str | None = None
-    quantization: Literal["none", "8bit", "4bit"] = "none"
-    dtype: str | None = None
+    max_model_len: int | None = Field(None, ge=16)
+    window: int | None = Field(None, ge=1, le=4096, alias="max_num_seqs")
     memory: Annotated[float, Field(gt=0, le=1)] | None = None
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     data_parallel: Annotated[int, Field(ge=1, le=64)] = 1
-    max_model_len: Annotated[int, Field(ge=16)] | None = None
-    max_num_seqs: Annotated[int, Field(ge=1, le=4096)] | None = None
     max_num_batched_tokens: Annotated[int, Field(ge=64)] | None = None
-    constraint: Literal["outlines", "xgrammar", "guidance"] | None = None
     adapters: Annotated[int, Field(ge=0, le=64)] = 0
     max_lora_rank: Literal[8, 16, 32, 64, 128, 256] = 64
     answer_schema: dict[str, Any] | str | None = None
@@ -82,32 +66,17 @@ class ModelSpec(BaseModel):
         return self.answer_schema
 
     def open(self, *, sleeps: bool = False) -> Engine:
-        """The engine, not started.
+        """The engine as a server hosts it, not started: vLLM in processes of its own.
 
         Args:
             sleeps: Whether it is to give its memory back between its turns, where it can.
 
         Raises:
-            MagistrateError: The model is not to be had, or the engine is not installed.
+            MagistrateError: There is no such model, or the engine is not installed.
         """
-        name = repository(self.model)
-        quantization = None if self.quantization == "none" else self.quantization
         if self.engine != "vllm":
-            settings: dict[str, Any] = {"revision": self.revision, "dtype": self.dtype, "max_model_len": self.max_model_len}
-            settings["quantization"] = quantization
-            given = {key: value for key, value in settings.items() if value is not None}
-            return open_engine(self.engine, name, base_url=self.base_url, window=self.max_num_seqs, **given)
-        return AsyncVLLMEngine(
-            name,
-            revision=self.revision,
-            constraint=self.constraint or CONSTRAINTS[0],
-            dtype=self.dtype or "auto",
-            quantization=quantization,
-            max_model_len=self.max_model_len,
-            max_num_seqs=self.max_num_seqs or 256,
-            options=self._options(),
-            sleeps=sleeps,
-        )
+            return super().open()
+        return AsyncVLLMEngine(repository(self.model), options=self._options(), sleeps=sleeps, **self.engine_options())
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}

@@ -9,6 +9,7 @@ import pytest
 
 from judges import catalog
 from judges.affinity import Affinity
+from judges.decoding import Decoding
 from judges.discovery import Discovery, Shrink
 from judges.engines.engine import Engine
 from judges.grouse import Grouse
@@ -55,7 +56,7 @@ ordered = true
 def hear(loop: asyncio.Runner, engine: Engine, judge: Judge, *samples: dict[str, Any], **options: Any) -> list[Verdict]:
     async def run() -> list[Verdict]:
         rows = [Row(str(number), f"row {number}", sample) for number, sample in enumerate(samples)]
-        runner = Runner(judge, engine, **options)
+        runner = Runner(judge, engine, Decoding(**options))
         return [verdict async for verdict in runner.run(prepare(row, judge) for row in rows)]
 
     return sorted(loop.run(run()), key=lambda verdict: int(verdict.id))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 from pydantic import BaseModel
 
+from judges.decoding import Decoding, SampledDecoding
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
 from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError
 from judges.form import Form
@@ -87,11 +88,15 @@ class ScriptedEngine(Engine):
         return next(self.replies, Generation('{"why": "so", "score": 1}', True, Usage(10, 5, 3)))
 
 
+def decoding(**settings: Any) -> Decoding:
+    return SampledDecoding(**settings) if "temperature" in settings else Decoding(**settings)
+
+
 def run(engine: Engine, texts: list[str], judge: Judge | None = None, **options: Any) -> list[Verdict]:
     asked = judge or ReasonedJudge()
 
     async def collect() -> list[Verdict]:
-        return [verdict async for verdict in Runner(asked, engine, **options).run(questions(texts, asked))]
+        return [verdict async for verdict in Runner(asked, engine, decoding(**options)).run(questions(texts, asked))]
 
     return sorted(asyncio.run(collect()), key=lambda verdict: int(verdict.id))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from judges.decoding import Decoding, SampledDecoding
 from judges.engines.engine import EngineIdentity, Usage
 from judges.errors import MagistrateError
 from judges.expected import Expectation
@@ -16,7 +17,7 @@ from judges.verdict import Fingerprint, Status, Verdict
 from judges.verdict_file import VerdictFile
 from judges.verdict_lines import numbered_verdicts, sidecar
 
-PRINT = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
+PRINT = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"))
 
 
 def key(number: int) -> str:
@@ -138,7 +139,7 @@ def test_verdicts_of_another_setting_are_never_mixed_in(tmp_path: Path) -> None:
     path = tmp_path / "v.jsonl"
     judge(path, [1, 2])
     before = path.read_bytes()
-    other = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "large", "def", "outlines"), expected=False)
+    other = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "large", "def", "outlines"))
     with (
         pytest.raises(MagistrateError, match=r"identity\.model tiny there, large here, identity\.weights abc there, def here"),
         VerdictFile(path, other),
@@ -223,9 +224,13 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, place: str) -> N
 def test_a_fingerprint_tells_sampling_and_greedy_ones_are_what_they_were() -> None:
     identity = EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines")
     assert PRINT.decoding == {"temperature": 0, "expected": False, "think": 0}
-    assert Fingerprint.of(LLMEval(), identity, expected=False, temperature=0.0, seed=9).digest == PRINT.digest
-    sampled = {Fingerprint.of(LLMEval(), identity, expected=False, temperature=0.7, seed=seed).digest for seed in (0, 1)}
-    assert len(sampled | {PRINT.digest}) == 3
+    known = {
+        "b9ae2e56f6efeec0": Decoding(),
+        "47cba5b7cde561c5": Decoding(expected=True, think=7),
+        "2c7aaaec95c7bdf9": SampledDecoding(temperature=0.7, seed=0),
+    }
+    assert {Fingerprint.of(LLMEval(), identity, decoding).digest: decoding for decoding in known.values()} == known
+    assert Fingerprint.of(LLMEval(), identity, SampledDecoding(temperature=0.7, seed=1)).digest not in known
 
 
 def line(number: int, **fields: object) -> str:

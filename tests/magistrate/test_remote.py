@@ -24,7 +24,7 @@ from judges.runner import prepare
 from judges.sources import read_rows, renamed
 from magistrate import remote
 from magistrate.cli import SAMPLE
-from magistrate.scoring import Outcome
+from magistrate.scoring import Outcome, Scoring
 from tests.magistrate.faulty import Call, Fault, Faulty, faulty
 from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate, read, score, write
 
@@ -44,7 +44,7 @@ def score_there(server: Any, source: Path, output: Path, **options: Any) -> Outc
     """The same in this process."""
     judge = catalog.open_judge("llm-eval")
     asked = remote.asked("llm-eval", judge, {}, {}, {})
-    run = remote.score_there(server.url, source, output, asked, console=Console(quiet=True), **options)
+    run = remote.score_there(server.url, source, output, asked, Scoring(Console(quiet=True), **options))
     return asyncio.run(run)
 
 

@@ -121,7 +121,6 @@ class Made:
         plan: How much was judged.
         people: What people say; ``None`` where nobody was asked.
         level: How often intervals are to hold.
-        think: Tokens that the model may think for.
     """
 
     fingerprint: Fingerprint
@@ -131,7 +130,6 @@ class Made:
     plan: Plan
     people: People | None = None
     level: float = LEVEL
-    think: int = 0
 
 
 def make_card(subject: Subject, runs: Sequence[Run], verdicts: Mapping[str, Verdicts], made: Made) -> Card:
@@ -165,7 +163,7 @@ def make_card(subject: Subject, runs: Sequence[Run], verdicts: Mapping[str, Verd
         options={
             **{name: getattr(made.plan, name) for name in ("reruns", "seeds", "temperature", "seed")},
             "level": level,
-            "think": made.think,
+            **made.plan.decoding.model_dump(exclude={"expected"}),
         },
         metrics=metrics,
         commonest=(commonest := _commonest(metrics, base, level)),

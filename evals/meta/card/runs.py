@@ -12,6 +12,7 @@ from evals.meta.card.probes import COPIED, EDITS, ELSEWHERE, NOTHING, from_elsew
 from evals.meta.card.subject import Subject
 from evals.meta.judging import judged
 from judges.bench import Audience, OwnBench
+from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.sources import Row
@@ -37,6 +38,7 @@ class Plan:
         temperature: Of the sampling.
         seed: Of every random choice.
         weighed: Whether probabilities are asked for, to be held against people's labels.
+        decoding: How answers are written where nothing else is said. Expected scores are asked for by ``weighed`` only.
     """
 
     reruns: int = 3
@@ -44,6 +46,7 @@ class Plan:
     temperature: float = 0.7
     seed: int = 0
     weighed: bool = False
+    decoding: Decoding = GREEDY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +59,7 @@ class Run:
         judge: Who is asked.
         rows: What is asked about, in any order.
         places: Of each row, the number of its sample.
-        temperature: Of the sampling.
-        seed: Of the sampling.
-        expected: Whether probabilities are asked for.
+        decoding: How answers are written.
     """
 
     name: str
@@ -66,9 +67,7 @@ class Run:
     judge: Judge
     rows: Sequence[Row]
     places: Sequence[int]
-    temperature: float = 0.0
-    seed: int = 0
-    expected: bool = False
+    decoding: Decoding = GREEDY
 
 
 Verdicts = list[Verdict | None]
@@ -105,8 +104,7 @@ def plan_runs(subject: Subject, rows: Sequence[Row], plan: Plan) -> list[Run]:
                 judge=judge,
                 rows=rows,
                 places=whole,
-                temperature=plan.temperature,
-                seed=plan.seed + number,
+                decoding=SampledDecoding(**plan.decoding.model_dump(), temperature=plan.temperature, seed=plan.seed + number),
             )
             for number in range(1, plan.seeds + 1)
         ]
@@ -114,8 +112,9 @@ def plan_runs(subject: Subject, rows: Sequence[Row], plan: Plan) -> list[Run]:
         runs.append(Run(name=TURNED, title="metrics the other way round", judge=turned, rows=rows, places=whole))
     runs += _changed(subject, rows)
     if plan.weighed:
-        runs.append(Run(name=WEIGHED, title="with probabilities", judge=judge, rows=rows, places=whole, expected=True))
-    return runs
+        weighed = plan.decoding.model_copy(update={"expected": True})
+        runs.append(Run(name=WEIGHED, title="with probabilities", judge=judge, rows=rows, places=whole, decoding=weighed))
+    return [replace(run, decoding=plan.decoding) if run.decoding is GREEDY else run for run in runs]
 
 
 async def judge_all(
@@ -124,7 +123,6 @@ async def judge_all(
     folder: Path,
     listener: Listener | None = None,
     *,
-    think: int = 0,
     overwrite: bool = False,
 ) -> tuple[dict[str, Verdicts], Fingerprint]:
     """Judge all runs on one engine, and return each run's verdicts in the samples' order, and the first run's fingerprint.
@@ -134,7 +132,6 @@ async def judge_all(
         host: The engine; it is started once, if anything is to be asked. Closing it is left to the caller.
         folder: Where the files of verdicts lie. What they hold is not asked again.
         listener: Who is told how it comes along.
-        think: Tokens that the model may think for first.
         overwrite: Whether to throw away what the files hold.
 
     Raises:
@@ -144,7 +141,7 @@ async def judge_all(
     found: dict[str, Verdicts] = {}
     prints = []
     for run in runs:
-        bench = OwnBench(run.judge, host, expected=run.expected, think=think, temperature=run.temperature, seed=run.seed)
+        bench = OwnBench(run.judge, host, run.decoding)
         listener.begins(run)
         verdicts = await judged(run.rows, bench, folder / f"{run.name}.jsonl", listener, overwrite=overwrite)
         prints.append(await bench.fingerprint())

@@ -15,6 +15,7 @@ from evals.arena.pairing import Game
 from evals.arena.questions import Question, QuestionSet
 from evals.arena.tournament import VERDICTS, Method, Played, Tournament, game_id, game_of, play
 from judges.bench import OwnBench
+from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
@@ -46,7 +47,7 @@ def tournament(models: Sequence[str] = MODELS, count: int = 4, method: Method = 
 def judged(
     loop: asyncio.Runner, engine: Engine, folder: Path, what: Tournament, *, overwrite: bool = False, expected: bool = True
 ) -> Played:
-    bench = OwnBench(Pairwise(reasoning=False, language="auto"), engine, expected=expected)
+    bench = OwnBench(Pairwise(reasoning=False, language="auto"), engine, Decoding(expected=expected))
     return loop.run(play(what, folder, bench, overwrite=overwrite))
 
 

@@ -57,7 +57,7 @@ def test_a_score_outside_of_the_judges_scale_is_refused_where_the_scale_is_known
     tmp_path: Path, judge: LLMEval, refused: bool
 ) -> None:
     """The file beside the verdicts says whose they are; options of a judge's own it does not spell out."""
-    fingerprint = Fingerprint.of(judge, EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"), expected=False)
+    fingerprint = Fingerprint.of(judge, EngineIdentity("vllm", "0.32.0", "tiny", "abc", "outlines"))
     path = tmp_path / "v.jsonl"
     scores = dict.fromkeys(judge.metrics, 4)
     with VerdictFile(path, fingerprint) as file:

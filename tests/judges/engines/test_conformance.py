@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from judges.constraint import answer_pattern
+from judges.decoding import Decoding
 from judges.engines.engine import Engine, Generation, Request
 from judges.engines.transformers import TransformersEngine
 from judges.engines.weights import cache_folder
@@ -64,7 +65,7 @@ def judge_all(
     rows = [Row(str(number), f"row {number}", sample) for number, sample in enumerate(samples)]
 
     async def run() -> list[Verdict]:
-        runner = Runner(judge, engine, **options)
+        runner = Runner(judge, engine, Decoding(**options))
         return [verdict async for verdict in runner.run(prepare(row, judge) for row in rows)]
 
     return sorted(loop.run(run()), key=lambda verdict: int(verdict.id))

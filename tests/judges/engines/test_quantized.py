@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+from judges.decoding import Decoding
 from judges.engines import open_engine, quantized, weights
 from judges.engines.async_vllm import AsyncVLLMEngine
 from judges.engines.engine import Engine
@@ -41,7 +42,7 @@ def judge_samples(loop: asyncio.Runner, engine: Engine) -> dict[str, Verdict]:
     judge = LLMEval()
 
     async def run() -> dict[str, Verdict]:
-        runner = Runner(judge, engine, expected=True)
+        runner = Runner(judge, engine, Decoding(expected=True))
         return {verdict.id: verdict async for verdict in runner.run(prepare(row, judge) for row in rows)}
 
     return loop.run(run())

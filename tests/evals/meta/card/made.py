@@ -53,4 +53,4 @@ def dialogue(number: int, response: str) -> Row:
 
 
 def fingerprint(judge: Any) -> Fingerprint:
-    return Fingerprint.of(judge, IDENTITY, expected=False)
+    return Fingerprint.of(judge, IDENTITY)

@@ -14,6 +14,7 @@ from evals.meta.card.marks import marks
 from evals.meta.card.probes import NOTHING
 from evals.meta.card.runs import BASE, Listener, Plan, Run, judge_all, plan_runs, sides
 from evals.meta.card.subject import Subject
+from judges.decoding import SampledDecoding
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.grouse import Grouse
@@ -64,9 +65,9 @@ def test_the_runs_of_a_scoring_judge() -> None:
         *(f"probe-{number}" for number in range(1, 6)),
         "probabilities",
     ]
-    assert [runs[name].temperature for name in (BASE, "again-1", "seed-1", "probabilities")] == [0, 0, 0.7, 0]
-    assert (runs["seed-1"].seed, runs["seed-2"].seed) == (1, 2)
-    assert [name for name, run in runs.items() if run.expected] == ["probabilities"]
+    sampled = {name: run.decoding for name, run in runs.items() if isinstance(run.decoding, SampledDecoding)}
+    assert sampled == {f"seed-{seed}": SampledDecoding(temperature=0.7, seed=seed) for seed in (1, 2)}
+    assert [name for name, run in runs.items() if run.decoding.expected] == ["probabilities"]
     assert sorted(runs["again-1"].places) == [0, 1, 2, 3]
     assert [one.id for one in runs["again-1"].rows] == [[*DIALOGUES, WHOLE][place].id for place in runs["again-1"].places]
     assert list(runs["edit-2"].places) == [0], "only one answer has quotes"
