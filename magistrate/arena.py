@@ -78,6 +78,9 @@ class PairingFlags:
     )
     limit: Limit = None
     server: ServerUrl = None
+    reuse: Annotated[
+        bool, typer.Option("--reuse/--overwrite", "-r", help="Reuse the verdicts that are there, or throw them away.")
+    ] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +132,6 @@ def run(
     how: PairingFlags,
     rating: RatingFlags,
     output: Folder = Path("arena"),
-    reuse: Annotated[
-        bool, typer.Option("--reuse/--overwrite", "-r", help="Reuse the verdicts that are there, or throw them away.")
-    ] = True,
     debug: Debug = False,
 ) -> None:
     """Have every pair of answers compared, and report. The same command again goes on where it was."""
@@ -158,11 +158,11 @@ def run(
         texts = {"language": "auto", **pairs(how.option, "-O", "name=value")}
         if how.server is not None:
             spec = remote.asking(engine.model, decoding)
-            played = _play_there(tournament, output, how.server, texts, spec, overwrite=not reuse, debug=debug)
+            played = _play_there(tournament, output, how.server, texts, spec, overwrite=not how.reuse, debug=debug)
         else:
             host = with_judge_model(engine).open()
             bench = OwnBench(catalog.open_judge("pairwise", texts), host, decoding)
-            played = asyncio.run(and_close(_play(tournament, output, bench, overwrite=not reuse, debug=debug), host))
+            played = asyncio.run(and_close(_play(tournament, output, bench, overwrite=not how.reuse, debug=debug), host))
         _report(tournament, played, options, output, expected=decoding.expected)
         check_any(played.verdicts.values())
 
