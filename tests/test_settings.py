@@ -74,8 +74,6 @@ def test_a_new_field_of_decoding_is_a_flag_a_field_and_part_of_what_tells_verdic
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     run = [sys.executable, "-c", SEEN]
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
-        [sys.executable, "-c", SEEN], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
-    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == {
         "flags": {name: [["--patience"]] for name in ("score", "arena run", "meta people", "judges card")},
