@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Protocol
 
 from judges.decoding import GREEDY, Decoding
@@ -140,3 +141,53 @@ async def judge_into(file: VerdictFile, questions: Iterable[Question], bench: Be
                 add(verdict)
     tally.judging = time.perf_counter() - ready
     return tally
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFile:
+    """A file of verdicts, once every question has one.
+
+    Attributes:
+        tally: What this run did of it.
+        fingerprint: What its verdicts depend on.
+        leftover: Where verdicts were put whose samples the input no longer has, or has otherwise; ``None`` where none was.
+        file: Ordered, and closed.
+    """
+
+    tally: Tally
+    fingerprint: Fingerprint
+    leftover: Path | None
+    file: VerdictFile
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Read the verdicts on what was asked, in the questions' order."""
+        return self.file.asked()
+
+
+async def judge_file(
+    path: Path,
+    questions: Iterable[Question],
+    bench: Bench,
+    audience: Audience | None = None,
+    *,
+    overwrite: bool = False,
+    whole: bool = True,
+) -> JudgedFile:
+    """Judge what a file does not hold yet, and put its verdicts in the questions' order.
+
+    Args:
+        path: The file of verdicts. It may exist, from a run of the same fingerprint.
+        questions: Every sample of the input, in its order.
+        bench: Who judges; closing it is left to the caller.
+        audience: Who is told.
+        overwrite: Whether to throw away what the file holds.
+        whole: Whether the questions are all that the input has; verdicts on others are then moved to a file beside this one.
+
+    Raises:
+        MagistrateError: The judge cannot go on, or the file holds another judge's verdicts. What is judged is kept.
+    """
+    fingerprint = await bench.fingerprint()
+    with VerdictFile(path, fingerprint, bench.judge, overwrite=overwrite) as file:
+        tally = await judge_into(file, questions, bench, audience)
+        leftover = file.finish(whole=whole) if tally.judged + tally.kept else None
+    return JudgedFile(tally, fingerprint, leftover, file)

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from judges.bench import Bench, Tally, judge_into
+from judges.bench import Bench, Tally, judge_file
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.repeats import told_apart
 from judges.runner import Question, prepare
 from judges.sources import Row, count_rows, read_rows, renamed
 from judges.summary import Summary
-from judges.verdict_file import VerdictFile
 from magistrate.terminal import Watching
 
 MOST_REPEATS = 3
@@ -80,13 +79,11 @@ async def score_file(source: Path, output: Path, bench: Bench, how: Scoring, *, 
     rows = (renamed(row, how.columns) for row in islice(read_rows(source), how.limit))
     questions = _questions(told_apart(rows, repeats.told), bench.judge, strict=how.strict)
     with audience.loading():
-        fingerprint = await bench.fingerprint()
-    with VerdictFile(output, fingerprint, bench.judge, overwrite=how.overwrite) as file:
-        tally = await judge_into(file, questions, bench, audience)
-        if tally.judged + tally.kept == 0:
-            raise MagistrateError(f"{source} holds no samples")
-        leftover = file.finish(whole=how.limit is None)
-        return Outcome(Summary.of(file.asked()), tally, leftover, repeats.count)
+        await bench.fingerprint()  # a server may have to load the model for it
+    judged = await judge_file(output, questions, bench, audience, overwrite=how.overwrite, whole=how.limit is None)
+    if judged.tally.judged + judged.tally.kept == 0:
+        raise MagistrateError(f"{source} holds no samples")
+    return Outcome(Summary.of(judged.verdicts()), judged.tally, judged.leftover, repeats.count)
 
 
 class _Repeats:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals.metrics.metric import Measured, Pair, one_answer
-from judges.bench import OwnBench, judge_into
+from judges.bench import OwnBench, judge_file
 from judges.catalog import JUDGES, RUBRIC, open_judge
 from judges.decoding import Decoding
 from judges.engines.engine import Engine, Usage
@@ -20,7 +20,6 @@ from judges.located import SUFFIXES
 from judges.runner import Question, prepare
 from judges.sources import Row
 from judges.verdict import Fingerprint, Verdict
-from judges.verdict_file import VerdictFile
 
 TRUTH, PREDICTION = "truth", "prediction"
 
@@ -75,10 +74,8 @@ class Judged:
             place = keep or Path(scratch) / "verdicts.jsonl"
             bench = OwnBench(self.judge, self.engine, self.decoding)
             fingerprint = await bench.fingerprint()
-            with VerdictFile(place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}"), fingerprint, self.judge) as file:
-                await judge_into(file, self._questions(pairs), bench)
-                file.finish()
-                verdicts = list(file.asked())
+            path = place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}")
+            verdicts = list((await judge_file(path, self._questions(pairs), bench)).verdicts())
         for verdict in verdicts:
             self.usage += verdict.usage
         return [self._read(verdict) for verdict in verdicts]

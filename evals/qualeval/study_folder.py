@@ -15,14 +15,13 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from judges.bench import Audience, OwnBench, judge_into
+from judges.bench import Audience, OwnBench, judge_file
 from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
-from judges.verdict_file import VerdictFile
 
 DIGITS = 8
 """Of a fingerprint, in the name of a file of verdicts: other settings never meet what these have judged."""
@@ -85,10 +84,8 @@ class StudyFolder:
         fingerprint = await bench.fingerprint()
         self.fingerprints[name] = {"digest": fingerprint.digest, **fingerprint.fields()}
         path = self.path / "verdicts" / f"{_safe(name)}-{fingerprint.digest[:DIGITS]}.jsonl"
-        with VerdictFile(path, fingerprint, judge) as file:
-            tally = await judge_into(file, (prepare(row, judge) for row in rows), bench, self._audience(name, count))
-            file.finish()
-        self.asked[name] = {"now": tally.judged, "before": tally.kept}
+        found = await judge_file(path, (prepare(row, judge) for row in rows), bench, self._audience(name, count))
+        self.asked[name] = {"now": found.tally.judged, "before": found.tally.kept}
         self._paths[name] = path
         return self._counted(name)
 

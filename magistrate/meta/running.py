@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from judges.bench import OwnBench
+from judges.bench import OwnBench, judge_file
 from judges.engines.engine import and_close
+from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
 
@@ -29,9 +30,10 @@ def judge_rows(
     Raises:
         MagistrateError: The judge cannot go on. What is judged is kept.
     """
-    from evals.meta.judging import judged
     from magistrate.quiet import own_console
     from magistrate.terminal import Watching
 
     audience = Watching(own_console(), len(rows), debug=debug)
-    return asyncio.run(and_close(judged(rows, bench, output, audience, overwrite=overwrite), bench.engine))
+    questions = [prepare(row, bench.judge) for row in rows]
+    judging = judge_file(output, questions, bench, audience, overwrite=overwrite, whole=False)
+    return list(asyncio.run(and_close(judging, bench.engine)).verdicts())

@@ -10,11 +10,11 @@ from typing import Any
 
 from evals.meta.card.probes import COPIED, EDITS, ELSEWHERE, NOTHING, from_elsewhere, padded
 from evals.meta.card.subject import Subject
-from evals.meta.judging import judged
-from judges.bench import Audience, OwnBench
+from judges.bench import Audience, OwnBench, judge_file
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
+from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Fingerprint, Verdict
 
@@ -143,10 +143,11 @@ async def judge_all(
     for run in runs:
         bench = OwnBench(run.judge, host, run.decoding)
         listener.begins(run)
-        verdicts = await judged(run.rows, bench, folder / f"{run.name}.jsonl", listener, overwrite=overwrite)
-        prints.append(await bench.fingerprint())
+        questions = [prepare(row, run.judge) for row in run.rows]
+        judged = await judge_file(folder / f"{run.name}.jsonl", questions, bench, listener, overwrite=overwrite, whole=False)
+        prints.append(judged.fingerprint)
         placed: Verdicts = [None] * len(runs[0].rows)
-        for place, verdict in zip(run.places, verdicts, strict=True):
+        for place, verdict in zip(run.places, judged.verdicts(), strict=True):
             placed[place] = verdict
         found[run.name] = placed
     return found, prints[0]
