@@ -5,7 +5,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
 export PYTHONDONTWRITEBYTECODE =
 SAMPLE = magistrate/sample/dialogues.jsonl
 
-.PHONY: setup demo demo-server test stress lint clean
+.PHONY: setup demo demo-server test stress lint figures clean
 
 setup: .venv/.ready
 
@@ -36,6 +36,10 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+
+# How large and how tangled the code is; `ARGS=--list` names what is counted.
+figures: setup
+	@.venv/bin/python scripts/figures.py $(ARGS)
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-verdicts*

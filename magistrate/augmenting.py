@@ -157,7 +157,7 @@ def improve(
 
 
 def _plan(task: Task, recipe: Recipe, how: PlanFlags) -> Plan:
-    from evals.metrics.metric import open_metric
+    from evals.metrics.catalog import open_metric
     from finetune.experiment import Plan
 
     return Plan(

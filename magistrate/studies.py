@@ -68,7 +68,7 @@ def run(
 ) -> None:
     """Make a study of a data set and of models' answers to it. The same command again goes on where it was."""
     from evals.dashboard import write
-    from evals.metrics.metric import open_metric
+    from evals.metrics.catalog import open_metric
     from evals.qualeval import Options, Study, run_study
     from evals.qualeval.attributes import read_given
     from evals.tasks import read_dataset, read_predictions

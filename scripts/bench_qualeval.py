@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from evals.dashboard import write
-from evals.metrics.metric import Pair, open_metric
+from evals.metrics.catalog import open_metric
+from evals.metrics.metric import Pair
 from evals.qualeval import Options, Study, run_study
 from evals.qualeval.attributes import given
 from evals.tasks import Dataset, Instance, Predictions, Task, read_dataset, read_predictions

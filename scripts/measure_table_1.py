@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 
 import solver
-from evals.metrics.metric import open_metric
+from evals.metrics.catalog import open_metric
 from evals.tasks import Instance, Task, read_dataset
 from finetune.experiment import Assigned, Experiment, Plan, run
 from finetune.recipe import Recipe

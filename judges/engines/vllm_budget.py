@@ -16,7 +16,9 @@ from vllm.v1.structured_output.backend_guidance import GuidanceBackend, Guidance
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
-from judges.engines.vllm_compiler import TOO_COSTLY
+TOO_COSTLY = (
+    "the constraint takes too long to follow from one token to the next; make it simpler, without ambiguities in a grammar"
+)
 
 MOST_SECONDS = 0.1
 """Of computing that a constraint may use at once."""

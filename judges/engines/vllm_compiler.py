@@ -21,10 +21,6 @@ LARGEST_INDEX = 64 << 20
 STEPS = 128
 """Tokens of an answer that is written to see how long a step takes under the constraint."""
 
-TOO_COSTLY = (
-    "the constraint takes too long to follow from one token to the next; make it simpler, without ambiguities in a grammar"
-)
-
 NOT_WRITTEN = "no whole answer was written: the constraint takes too long to follow, or comes to a dead end; make it simpler"
 
 SLOW_STEP = 0.25

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.metrics.metric import open_metric
+from evals.metrics.catalog import open_metric
 from evals.tasks import Instance, Task
 from finetune.experiment import BEFORE, Assigned, Experiment, Plan, Values, draw, run
 from finetune.recipe import Recipe

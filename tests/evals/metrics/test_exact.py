@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from evals.metrics.catalog import open_metric
 from evals.metrics.exact import NO_CHOICE, Accuracy
-from evals.metrics.metric import Measured, Pair, open_metric
+from evals.metrics.metric import Measured, Pair
 
 
 def measure(name: str, texts: list[tuple[str, str]], **options: Any) -> list[Measured]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from evals.metrics.catalog import open_metric
 from evals.metrics.judged import Judged
-from evals.metrics.metric import Measured, Pair, open_metric
+from evals.metrics.metric import Measured, Pair
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Usage
 from judges.errors import EngineError, MagistrateError, RequestError
 from judges.llm_eval import LLMEval

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from evals.metrics.metric import METRICS, Measured, Metric, Pair, measured, one_answer, open_metric
+from evals.metrics.catalog import METRICS, open_metric
+from evals.metrics.metric import Measured, Metric, Pair, measured, one_answer
 from judges.errors import MagistrateError
 
 WITHOUT_A_MODEL = ["rouge-1", "rouge-2", "rouge-l", "accuracy", "exact"]
@@ -131,5 +132,5 @@ def test_several_answers_are_not_one() -> None:
 
 
 def test_a_list_of_metrics_loads_none_of_their_libraries() -> None:
-    program = "import sys, evals.metrics.metric; print({'nltk', 'rouge_score', 'evals.sandbox'} & sys.modules.keys())"
+    program = "import sys, evals.metrics.catalog; print({'nltk', 'rouge_score', 'evals.sandbox'} & sys.modules.keys())"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from evals.metrics.metric import Measured, Pair, open_metric
+from evals.metrics.catalog import open_metric
+from evals.metrics.metric import Measured, Pair
 
 NAMES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 

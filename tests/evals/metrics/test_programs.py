@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from evals.metrics.metric import Measured, Pair, open_metric
+from evals.metrics.catalog import open_metric
+from evals.metrics.metric import Measured, Pair
 from evals.metrics.pass_at_k import check_program
 from evals.sandbox import Sandbox
 from judges.errors import MagistrateError

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from evals.metrics.metric import open_metric
+from evals.metrics.catalog import open_metric
 from evals.qualeval import Options, Study, run_study
 from evals.qualeval.attributes import given
 from evals.tasks import Dataset, Task, read_dataset, read_predictions
