@@ -1,4 +1,4 @@
-"""What users have in hand does not change by accident: versions of judges, flags of commands, fields of the API.
+"""What users have in hand does not change by accident: versions of judges, flags of commands, fields of the API, reports.
 
     UPDATE_CONTRACT=1 python -m pytest tests/contract
 
