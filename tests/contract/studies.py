@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -35,10 +36,27 @@ class Scripted(Fake):
         super().__init__("response_format")
 
     def reply(self, path: str, body: dict[str, Any] | None) -> Reply:
-        if body is None or "Say hello" in body["messages"][0]["content"]:
+        if body is None:
             return super().reply(path, body)
-        asked = json.dumps([body["messages"], body.get("seed")]).encode()
-        return chat(json.dumps(keeping(body["response_format"]["json_schema"]["schema"], zlib.crc32(asked))))
+        probed = "Say hello" in body["messages"][0]["content"]
+        status, headers, content = super().reply(path, body) if probed else chat(answer(body))
+        choice = content["choices"][0]
+        if body.get("logprobs"):
+            choice["logprobs"] = {"content": [token(one) for one in choice["message"]["content"]]}
+        return status, headers, content
+
+
+def answer(body: Mapping[str, Any]) -> str:
+    asked = json.dumps([body["messages"], body.get("seed")]).encode()
+    return json.dumps(keeping(body["response_format"]["json_schema"]["schema"], zlib.crc32(asked)))
+
+
+def token(character: str) -> dict[str, Any]:
+    """A token of one character: of a digit, or how a choice begins, others of its kind are less likely."""
+    kind = next((kind for kind in ("012345", "ABbn") if character in kind), character)
+    likely = 0.7 if len(kind) > 1 else 1.0
+    others = [{"token": one, "logprob": math.log((1 - likely) / (len(kind) - 1))} for one in kind if one != character]
+    return {"token": character, "top_logprobs": [{"token": character, "logprob": math.log(likely)}, *others]}
 
 
 def keeping(schema: Mapping[str, Any], chance: int, defs: Mapping[str, Any] | None = None) -> Any:
@@ -201,7 +219,7 @@ def arena_run(url: str) -> list[str]:
         for place, model in enumerate(("one", "two", "three"))
     ]
     answers = [part for file in files for part in ("--answers", file)]
-    return ["arena", "run", "--questions", "questions.xlsx", *answers, *asked(url), "--bootstrap", "20", "-o", OUT]
+    return ["arena", "run", "--questions", "questions.xlsx", *answers, *asked(url), "--expected", "--bootstrap", "20", "-o", OUT]
 
 
 def asked(url: str) -> tuple[str, ...]:
@@ -215,7 +233,7 @@ def card(url: str) -> list[str]:
 
 
 def card_of_pairs(url: str) -> list[str]:
-    few = ("-O", "reasoning=no", "--limit", "6", "--reruns", "1", "--seeds", "2")
+    few = ("-O", "reasoning=no", "--limit", "12", "--reruns", "1", "--seeds", "2")
     return ["judges", "card", "--judge", "pairwise", *asked(url), *few, "-o", OUT]
 
 
