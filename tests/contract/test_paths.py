@@ -97,7 +97,7 @@ def test_files_beside_the_modules_are_packed(package: str) -> None:
     others = [
         str(file.relative_to(folder))
         for file in folder.rglob("*")
-        if file.is_file() and file.suffix not in (".py", ".pyc", ".nbi", ".nbc")
+        if file.is_file() and file.suffix != ".py" and file.parent.name != "__pycache__"
     ]
     assert [file for file in others if not any(fits(file, pattern) for pattern in packed)] == []
     assert [pattern for pattern in packed if not any(folder.glob(pattern))] == []
