@@ -60,7 +60,7 @@ def with_flags(
         @functools.wraps(command)
         def called(**given: Any) -> None:
             filled = {name: _filled(group, given) for name, group in groups.items()}
-            command(**filled, **{name: given[name] for name in hints.keys() & given.keys()})
+            command(**filled, **{name: given[name] for name in hints if name in given and name not in groups})
 
         called.__signature__ = inspect.Signature(list(flags.values()))  # type: ignore[attr-defined]
         called.__annotations__ = {name: flag.annotation for name, flag in flags.items()}
