@@ -68,7 +68,7 @@ def test_a_stop_leaves_every_line_judged_or_to_be_judged(
         assert engine is not None
         await_end(engine)
         server.start().wait_until_ready()
-        assert recorded(server, batch_id) > before, "what was in progress was finished before the end"
+        assert recorded(server, batch_id) > before or before == samples, "what was in progress was finished before the end"
     check(server, batch_id, samples, expected(uninterrupted, server, file, samples))
 
 
