@@ -10,15 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from judges.errors import AnswerError, MagistrateError
 from judges.form import AnswerModel, Form, answer_model, json_object
-from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.options import FILE_OF_NAMES, JudgeOptions, Strings
 from judges.prompt_files import fill
-from judges.qualeval import PLURAL, Kind, check_kind, numbered, words
+from judges.qualeval import PLURAL, QUALEVAL, Kind, numbered, words
 from judges.samples import text_field, turns_field
 
 Output = Literal["none", "ground_truth", "generation"]
@@ -63,39 +64,36 @@ class Affinity(Judge):
     not fit the model's context, are asked for in several answers. These share all but the last line of the prompt.
     ``Reading.detail`` holds ``evidence``: attribute to evidence.
 
-    Args:
-        attributes: Names of the attributes, all of one kind.
-        kind: ``domain`` or ``subtask``.
-        output: Which output is shown beside the input: ``none``, or that of the field ``ground_truth`` or ``generation``. The
-            model is not told which of the two it is.
-        evidence: Whether evidence stands before the score (``first``), after it (``last``, as the paper has it) or not at all.
-
     Raises:
-        MagistrateError: No attribute, an empty or a repeated one, or an option that is none of the above.
+        MagistrateError: No attribute, an empty or a repeated one.
     """
 
-    name = "affinity"
-    fields = Fields(("input",), ("ground_truth", "generation"))
+    class Options(JudgeOptions):
+        attributes: Annotated[Strings, FILE_OF_NAMES] = Field(description="Names of the attributes, all of one kind.")
+        kind: Kind = Field("domain", description="What the attributes are.")
+        output: Output = Field(
+            "none", description="Which output is shown beside the input. The model does not learn which it is."
+        )
+        evidence: Evidence = Field(
+            "first", description="Where evidence stands: before the score or after it, as the paper has it."
+        )
 
-    def __init__(
-        self,
-        attributes: Sequence[str],
-        *,
-        kind: Kind = "domain",
-        output: Output = "none",
-        evidence: Evidence = "first",
-    ) -> None:
-        check_kind(kind)
-        if output not in get_args(Output):
-            raise MagistrateError(f"unknown output `{output}`: affinity shows {', '.join(get_args(Output))}")
-        if evidence not in get_args(Evidence):
-            raise MagistrateError(f"evidence `{evidence}` is not one of {', '.join(get_args(Evidence))}")
-        self.attributes = _check_attributes(attributes)
-        self.kind = kind
-        self.output = output
-        if output != "none":
-            self.fields = Fields(("input", output))
-        self.evidence = evidence
+    name = "affinity"
+    summary = "how much an instance has of each attribute, 1 to 5, with evidence"
+    source = QUALEVAL
+    fields = Fields(("input",), ("ground_truth", "generation"))
+    example = JudgeExample(
+        {"input": "#Person1#: A table for two, please. #Person2#: Certainly. Would you like to see the wine list?"},
+        {"attributes": ["Food and drink", "Travel"]},
+    )
+    one_scale = True
+    options: Options
+
+    def __init__(self, attributes: Sequence[str], **options: Any) -> None:
+        super().__init__(attributes=attributes, **options)
+        self.attributes = _check_attributes(self.options.attributes)
+        if self.options.output != "none":
+            self.fields = Fields(("input", self.options.output))
         count = len(self.attributes)
         groups = math.ceil(count / MOST_TOGETHER)
         starts = [count * group // groups + 1 for group in range(groups + 1)]
@@ -116,20 +114,19 @@ class Affinity(Judge):
         return [NumericScore(name, (str(number), "score"), SCORES) for number, name in enumerate(self.attributes, start=1)]
 
     def protocol(self) -> Mapping[str, Any]:
-        options = {"kind": self.kind, "output": self.output, "evidence": self.evidence}
-        return {"prompts": words(), "attributes": self.attributes, **options}
+        return {"prompts": words(), **dict(self.options)}
 
     def render(self, sample: Sample) -> Inquiry:
-        kinds = PLURAL[self.kind]
+        kinds = PLURAL[self.options.kind]
         text = words()
         asked = [
-            text[f"rate_{self.kind}"],
+            text[f"rate_{self.options.kind}"],
             fill(text["rate_attributes"], {"kinds": kinds, "attributes": numbered(self.attributes)}),
-            fill(text[PARTS[self.evidence][0]], {"kinds": kinds}),
+            fill(text[PARTS[self.options.evidence][0]], {"kinds": kinds}),
             fill(text["rate_input"], {"input": turns_field(sample, "input")}),
         ]
-        if self.output != "none":
-            asked.append(fill(text["rate_output"], {"output": text_field(sample, self.output)}))
+        if self.options.output != "none":
+            asked.append(fill(text["rate_output"], {"output": text_field(sample, self.options.output)}))
         return Inquiry(tuple(self._prompt("\n\n".join(asked), group) for group in self._groups))
 
     def divide(self, prompt: Prompt) -> tuple[Prompt, ...]:
@@ -153,19 +150,18 @@ class Affinity(Judge):
         for number, name in enumerate(self.attributes, start=1):
             scores[name] = rated[str(number)]["score"]
             evidence[name] = rated[str(number)].get("evidence")
-        return Reading(scores, detail=None if self.evidence == "none" else {"evidence": evidence})
+        return Reading(scores, detail=None if self.options.evidence == "none" else {"evidence": evidence})
 
     def _prompt(self, shared: str, group: range) -> Prompt:
-        these = {"kinds": PLURAL[self.kind], "first": str(group[0]), "last": str(group[-1])}
+        these = {"kinds": PLURAL[self.options.kind], "first": str(group[0]), "last": str(group[-1])}
         return Prompt((Message("user", f"{shared}\n\n{fill(words()['rate_these'], these)}"),), self._form(group))
 
     def _make_form(self, group: range) -> Form[BaseModel]:
-        _, part, evidence_tokens = PARTS[self.evidence]
+        _, part, evidence_tokens = PARTS[self.options.evidence]
         return Form(answer_model("Ratings", {str(number): part for number in group}), len(group) * (OVERHEAD + evidence_tokens))
 
 
-def _check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(attributes)
+def _check_attributes(names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise MagistrateError("affinity needs at least one attribute")
     for number, name in enumerate(names):

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from judges.errors import AnswerError, MagistrateError, SampleError
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, Message, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Message, Prompt, Reading, Sample
+from judges.options import Factor, JudgeOptions, MaxListed
 from judges.prompt_files import fill
-from judges.qualeval import PLURAL, Kind, check_kind, numbered, words
+from judges.qualeval import PLURAL, QUALEVAL, Kind, numbered, words
 from judges.samples import kind_of, strings_field, well_formed
 
 Task = Literal["mbpp", "dialogsum", "mmlu", "general"]
@@ -45,49 +46,51 @@ class Discovery(Judge):
     """Names the attributes of the instances in ``examples``: a list of strings, or of objects, shown a field a line.
 
     It scores nothing: ``Reading.detail`` holds ``attributes``, the list found, each name once.
-
-    Args:
-        kind: ``domain`` or ``subtask``.
-        task: Whose words ask: those for ``mbpp``, ``dialogsum`` or ``mmlu``, or ``general``.
-        most: As many attributes as an answer may hold.
-
-    Raises:
-        MagistrateError: An option is none of these.
     """
 
-    name = "discovery"
-    fields = Fields(("examples",))
+    class Options(JudgeOptions):
+        kind: Kind = Field("domain", description="What is named.")
+        task: Task = Field("general", description="Whose words ask: those for `mbpp`, `dialogsum` or `mmlu`, or `general`.")
+        most: MaxListed = Field(15, description="As many attributes as an answer may hold.")
 
-    def __init__(self, *, kind: Kind = "domain", task: Task = "general", most: int = 15) -> None:
-        check_kind(kind)
-        if task not in get_args(Task):
-            raise MagistrateError(f"unknown task `{task}`: there are words for {', '.join(get_args(Task))}")
-        if most < 1:
-            raise MagistrateError("an answer must have room for at least one attribute")
-        self.kind = kind
-        self.task = task
-        self.most = most
+    name = "discovery"
+    summary = "which domains or sub-tasks a few instances have"
+    source = QUALEVAL
+    fields = Fields(("examples",), words="examples: a list")
+    example = JudgeExample(
+        {
+            "examples": [
+                "#Person1#: A table for two, please. #Person2#: Certainly. Would you like to see the wine list?",
+                "#Person1#: When does the next train to Leeds leave? #Person2#: At ten past four, from platform six.",
+            ]
+        }
+    )
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        kind, most = self.options.kind, self.options.most
         listed = Annotated[list[str], Field(min_length=1, max_length=most)]
         self.form = Form(answer_model("Attributes", {PLURAL[kind]: listed}), FIXED_TOKENS + most * ATTRIBUTE_TOKENS)
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"prompts": words(), "kind": self.kind, "task": self.task, "most": self.most}
+        return {"prompts": words(), **dict(self.options)}
 
     def render(self, sample: Sample) -> Inquiry:
         text = words()
         shown = [{"number": str(number), "text": example} for number, example in enumerate(_examples(sample), start=1)]
         examples = "\n\n".join(fill(text["discover_example"], values) for values in shown)
-        values = {"kinds": PLURAL[self.kind], "most": str(self.most), "examples": examples}
-        asked = f"{text[f'discover_{self.kind}_{self.task}']}\n\n{fill(text['discover_answer'], values)}"
+        values = {"kinds": PLURAL[self.options.kind], "most": str(self.options.most), "examples": examples}
+        asked = f"{text[f'discover_{self.options.kind}_{self.options.task}']}\n\n{fill(text['discover_answer'], values)}"
         return Inquiry((Prompt((Message("user", asked),), self.form),))
 
     def read(self, *answers: str) -> Reading:
         (answer,) = answers
-        listed = self.form.read(answer).model_dump(by_alias=True)[PLURAL[self.kind]]
+        listed = self.form.read(answer).model_dump(by_alias=True)[PLURAL[self.options.kind]]
         names = [" ".join(name.split()) for name in listed]
         attributes = [name for name in dict.fromkeys(names) if name]
         if not attributes:
-            raise AnswerError(f"the answer names no {self.kind}")
+            raise AnswerError(f"the answer names no {self.options.kind}")
         dropped = len(names) - len(attributes)
         notes = [f"{dropped} of {len(names)} names were empty or said before"] if dropped else []
         return Reading({}, notes=notes, detail={"attributes": attributes})
@@ -99,27 +102,29 @@ class Shrink(Judge):
     The answer is a list of the candidates' numbers, so that no other attribute can be chosen and none is reworded. It scores
     nothing: ``Reading.detail`` holds ``chosen``, the numbers from 1, each once and in order.
 
-    Args:
-        kind: ``domain`` or ``subtask``.
-        factor: By which the list shrinks; the paper's is 4.
-        least: Attributes that the list is not shrunk below; the paper's N is 15.
-
     Raises:
-        MagistrateError: An option is out of range.
+        MagistrateError: The factor shrinks nothing.
     """
 
-    name = "shrink"
-    fields = Fields(("attributes",))
+    class Options(JudgeOptions):
+        kind: Kind = Field("domain", description="What the candidates are.")
+        factor: Factor = Field(4.0, description="By which the list shrinks; the paper's is 4.")
+        least: MaxListed = Field(15, description="Attributes that the list is not shrunk below; the paper's N is 15.")
 
-    def __init__(self, *, kind: Kind = "domain", factor: float = 4.0, least: int = 15) -> None:
-        check_kind(kind)
-        if not (math.isfinite(factor) and factor > 1):
-            raise MagistrateError(f"a list cannot be shrunk by a factor of {factor:g}: it must be more than 1")
-        if least < 1:
-            raise MagistrateError("a list cannot be shrunk below one attribute")
-        self.kind = kind
-        self.factor = factor
-        self.least = least
+    name = "shrink"
+    summary = "which of many attributes are the best"
+    source = QUALEVAL
+    fields = Fields(("attributes",), words="attributes: a list")
+    example = JudgeExample(
+        {"attributes": ["Food", "Eating out", "Trains", "Public transport", "Work", "Job interviews", "Weather", "Sport"]},
+        {"least": 4},
+    )
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if self.options.factor <= 1:
+            raise MagistrateError(f"a list cannot be shrunk by a factor of {self.options.factor:g}: it must be more than 1")
 
     @property
     def forms(self) -> Sequence[Form[BaseModel]]:
@@ -127,15 +132,15 @@ class Shrink(Judge):
 
     def protocol(self) -> Mapping[str, Any]:
         room = {"fixed": FIXED_TOKENS, "each": NUMBER_TOKENS}
-        return {"prompts": words(), "kind": self.kind, "factor": self.factor, "least": self.least, "room": room}
+        return {"prompts": words(), **dict(self.options), "room": room}
 
     def render(self, sample: Sample) -> Inquiry:
         candidates = _some(sample, "attributes")
-        most = min(len(candidates), max(self.least, math.ceil(len(candidates) / self.factor)))
+        most = min(len(candidates), max(self.options.least, math.ceil(len(candidates) / self.options.factor)))
         numbers = Literal[tuple(range(1, len(candidates) + 1))]  # type: ignore[valid-type]
         chosen = Annotated[list[numbers], Field(min_length=1, max_length=most)]  # type: ignore[valid-type]
         form = Form(answer_model("Chosen", {"chosen": chosen}), FIXED_TOKENS + most * NUMBER_TOKENS)
-        values = {"kinds": PLURAL[self.kind], "most": str(most), "candidates": numbered(candidates)}
+        values = {"kinds": PLURAL[self.options.kind], "most": str(most), "candidates": numbered(candidates)}
         return Inquiry((Prompt((Message("user", fill(words()["shrink"], values)),), form),))
 
     def read(self, *answers: str) -> Reading:

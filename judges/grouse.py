@@ -10,10 +10,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.options import JudgeOptions, MaxTokens
 from judges.prompt_files import fill, prompt_file
 from judges.samples import spelt_tags, strings_field, text_field
 
@@ -22,6 +23,10 @@ MOST_REFERENCES = 10
 
 TAGS = tuple(f"[{slash}{name}]" for name in ("TASK", "EVALUATION INSTRUCTIONS", "SAMPLE", "TO EVALUATE") for slash in ("", "/"))
 CITATION = re.compile(r"\[\d+\]")
+CITATIONS = re.compile(r"\[\d{1,6}(?:\s*[,;]\s*\d{1,6})*\]")
+"""One reference, or several; a number of more digits is none."""
+
+NUMBER = re.compile(r"\d+")
 
 Grade = Literal[1, 2, 3, 4, 5, None]
 Yes = Literal[0, 1, None]
@@ -100,18 +105,36 @@ class Grouse(Judge):
 
     Every score may be ``None``: the metric does not apply. The scores of the ground truth are called ``ground_truth_...``.
     Contradictions within an answer are noted on the verdict and left as they are. ``Reading.detail`` is the whole answer.
-
-    Args:
-        per_metric: Whether each metric has a prompt of its own, which general models grade better with (the card's table of
-            agreement), or all have one, which Llama-3-GroUSE was trained on.
-        max_tokens: Room for each answer; 2,048 is that of the card's training.
     """
 
-    name = "grouse"
-    fields = Fields(("input", "actual_output", "expected_output", "references"))
+    class Options(JudgeOptions):
+        per_metric: bool = Field(
+            False, description="A prompt for each metric: better for all but Llama-3-GroUSE (the card's table)."
+        )
+        max_tokens: MaxTokens = Field(2048, description="Room for each answer, in tokens; 2,048 is that of the card's training.")
 
-    def __init__(self, *, per_metric: bool = False, max_tokens: int = 2048) -> None:
-        self.per_metric = per_metric
+    name = "grouse"
+    summary = "an answer grounded in references: relevancy, completeness, usefulness, faithfulness"
+    source = "https://arxiv.org/abs/2409.06595"
+    fields = Fields(("input", "actual_output", "expected_output", "references"), answer="actual_output", question="input")
+    example = JudgeExample(
+        {
+            "input": "When did the Eiffel Tower open to the public?",
+            "references": [
+                "The Eiffel Tower was built from 1887 to 1889 as the centrepiece of the World's Fair.",
+                "The tower opened to the public on 15 May 1889.",
+            ],
+            "expected_output": "It opened to the public on 15 May 1889 [2].",
+            "actual_output": "It opened in 1887 [1].",
+        }
+    )
+    samples = "evals:meta/grounded/cases.jsonl"
+    reordering = "The references are given in the opposite order, and the answers’ citations are renumbered to match."
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        per_metric, max_tokens = self.options.per_metric, self.options.max_tokens
         asked = [{metric: METRICS[metric]} for metric in METRICS] if per_metric else [dict(METRICS)]
         self._forms = {tuple(parts): Form(answer_model("Grades", parts), max_tokens) for parts in asked}
 
@@ -132,13 +155,13 @@ class Grouse(Judge):
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:
         return [
-            NumericScore(prefix + metric, (metric, answer, metric), (1, 2, 3, 4, 5) if metric in GRADES else (0, 1))
+            NumericScore(prefix + metric, (metric, answer, metric), (1, 2, 3, 4, 5) if metric in GRADES else (0, 1), bool(prefix))
             for answer, prefix in ANSWERS.items()
             for metric in METRICS
         ]
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"prompts": prompt_file("grouse"), "per_metric": self.per_metric}
+        return {"prompts": prompt_file("grouse"), "per_metric": self.options.per_metric}
 
     def render(self, sample: Sample) -> Inquiry:
         words = prompt_file("grouse")
@@ -153,6 +176,15 @@ class Grouse(Judge):
         shown = fill(words["sample"], values)
         prompts = [Prompt((Message("user", _instructions(metrics) + shown),), form) for metrics, form in self._forms.items()]
         return Inquiry(tuple(prompts), (*_notes(references), *spelt_tags(values, TAGS)))
+
+    def reordered_sample(self, sample: Sample) -> Sample | None:
+        """The sample with its references in the opposite order; the citations follow them."""
+        references = sample.get("references")
+        if not isinstance(references, list) or len(references) < 2:
+            return None
+        texts = {name: sample.get(name) for name in ("actual_output", "expected_output")}
+        answers = {name: renumbered(text, len(references)) for name, text in texts.items() if isinstance(text, str)}
+        return {**sample, **answers, "references": references[::-1]}
 
     def read(self, *answers: str) -> Reading:
         found: dict[str, Any] = {}
@@ -172,6 +204,16 @@ class Grouse(Judge):
             notes.append("contradiction: completeness is null for one answer alone, though that depends on the references only")
         reasons = [f"{metric}: {found[metric]['answer_2'][f'{metric}_justification']}" for metric in METRICS]
         return Reading(scores, "\n".join(reasons), notes, found)
+
+
+def renumbered(text: str, count: int) -> str:
+    """A text with its citations of ``count`` references as they are when the references stand the other way round."""
+
+    def turned(found: re.Match[str]) -> str:
+        number = int(found[0])
+        return str(count + 1 - number) if 1 <= number <= count else found[0]
+
+    return CITATIONS.sub(lambda citation: NUMBER.sub(turned, citation[0]), text)
 
 
 def contradictions(said: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

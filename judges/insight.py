@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from judges.errors import AnswerError, MagistrateError, SampleError
+from judges.errors import AnswerError, SampleError
 from judges.form import Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, Message, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Message, Prompt, Reading, Sample
+from judges.options import JudgeOptions, MaxListed
 from judges.prompt_files import fill
-from judges.qualeval import words
+from judges.qualeval import QUALEVAL, words
 from judges.samples import kind_of, text_field, well_formed
 
 SENTENCE_TOKENS = 64
@@ -25,26 +26,32 @@ class Insight(Judge):
     A sample has ``task_instruction`` (a string), ``priors`` and ``proficiency`` (objects: attribute to number), and perhaps
     ``distances`` (the same), which say how far a model's use of a skill is from the ground truth's. It scores nothing:
     ``Reading.detail`` holds ``insights``, a list of sentences, and ``Reading.justification`` is their text.
-
-    Args:
-        most: As many sentences as an answer may hold.
-
-    Raises:
-        MagistrateError: ``most`` is less than 1.
     """
 
-    name = "insight"
-    fields = Fields(("task_instruction", "priors", "proficiency"), ("distances",))
+    class Options(JudgeOptions):
+        most: MaxListed = Field(8, description="As many sentences as an answer may hold.")
 
-    def __init__(self, *, most: int = 8) -> None:
-        if most < 1:
-            raise MagistrateError("an answer must have room for at least one sentence")
-        self.most = most
+    name = "insight"
+    summary = "what the figures of a breakdown say, in a few sentences"
+    source = QUALEVAL
+    fields = Fields(("task_instruction", "priors", "proficiency"), ("distances",))
+    example = JudgeExample(
+        {
+            "task_instruction": "Sum up the dialogue in one sentence.",
+            "priors": {"Travel": 0.4, "Work": 0.35, "Health": 0.25},
+            "proficiency": {"Travel": 0.31, "Work": 0.27, "Health": 0.18},
+        }
+    )
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        most = self.options.most
         listed = Annotated[list[str], Field(min_length=1, max_length=most)]
         self.form = Form(answer_model("Insights", {"insights": listed}), 16 + most * SENTENCE_TOKENS)
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"prompts": words(), "most": self.most}
+        return {"prompts": words(), "most": self.options.most}
 
     def render(self, sample: Sample) -> Inquiry:
         text = words()
@@ -59,7 +66,7 @@ class Insight(Judge):
         if sample.get("distances"):
             distances = json.dumps(_figures(sample, "distances"), ensure_ascii=False)
             asked += " " + fill(text["insight_distances"], {"distances": distances})
-        asked += "\n\n" + fill(text["insight_answer"], {"most": str(self.most)})
+        asked += "\n\n" + fill(text["insight_answer"], {"most": str(self.options.most)})
         return Inquiry((Prompt((Message("system", text["insight_system"]), Message("user", asked)), self.form),))
 
     def read(self, *answers: str) -> Reading:

@@ -12,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
 from judges.form import Form
+from judges.options import JudgeOptions
 
 Sample = Mapping[str, Any]
 """One thing to judge: field names to values, as read from a file or a request."""
@@ -36,11 +37,17 @@ class Fields:
         needed: Those that a sample must have.
         optional: Those that are shown where there are any.
         instead: One that does in place of all that are needed.
+        answer: The one with the judged answer, of a judge that scores answers.
+        question: The one with what it answers.
+        words: Which fields there are, in a listing, where their names do not say it.
     """
 
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     instead: str | None = None
+    answer: str | None = None
+    question: str | None = None
+    words: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,6 +55,8 @@ class Fields:
         return (*self.needed, *self.optional, *([self.instead] if self.instead else ()))
 
     def __str__(self) -> str:
+        if self.words:
+            return self.words
         optional = f", perhaps {', '.join(self.optional)}" if self.optional else ""
         return ", ".join(self.needed) + optional + (f"; or {self.instead}" if self.instead else "")
 
@@ -106,11 +115,13 @@ class NumericScore:
         metric: The metric's name in ``Reading.scores``.
         path: The keys that lead to it in the answer's JSON.
         legal: Every integer it may take.
+        of_reference: Whether it scores the sample's reference and not the answer.
     """
 
     metric: str
     path: tuple[str, ...]
     legal: tuple[int, ...]
+    of_reference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +137,54 @@ class Label:
     legal: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeExample:
+    """A sample, and the options to judge it with that tell something of the judge."""
+
+    sample: Sample
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Judge(ABC):
     """Prompts, the forms of their answers, and a version that is a hash of both.
 
+    A class states all that listings, the HTTP API, the reliability card and the studies know of the judge.
+
+    Args:
+        options: As ``Options`` has them; those that are ``None`` have their defaults.
+
     Attributes:
         name: How users call the judge.
+        summary: What it judges, in a line.
+        source: Where the method comes from.
         fields: The fields of a sample that it reads.
+        example: A sample, which the HTTP API shows and tests judge.
+        samples: Samples to make its reliability card of, as ``package:path``.
+        one_scale: Whether all its metrics have one scale, whatever its options.
+        reordering: What ``reordered`` or ``reordered_sample`` does, in a sentence.
+        options: The options it has been made with.
         form: The form of its answers, of a judge that has one.
+
+    Raises:
+        MagistrateError: An option is unknown or missing, or has a value that it may not have.
     """
 
+    class Options(JudgeOptions):
+        """None."""
+
     name: str
+    summary: ClassVar[str]
+    source: ClassVar[str]
     fields: Fields = Fields()
+    example: ClassVar[JudgeExample]
+    samples: ClassVar[str | None] = None
+    one_scale: ClassVar[bool] = False
+    reordering: ClassVar[str] = "The metrics are asked in the opposite order."
+    options: JudgeOptions
     form: Form[Any]
+
+    def __init__(self, **options: Any) -> None:
+        self.options = self.Options.read(self.name, {name: value for name, value in options.items() if value is not None})
 
     @abstractmethod
     def render(self, sample: Sample) -> Inquiry:
@@ -160,6 +207,14 @@ class Judge(ABC):
     def divide(self, prompt: Prompt) -> tuple[Prompt, ...]:
         """Smaller prompts that together ask what one asks that does not fit the model's context; none where that cannot be."""
         return ()
+
+    def reordered(self) -> Judge | None:
+        """The same judge with its metrics in the opposite order; ``None`` where it cannot be asked so."""
+        return None
+
+    def reordered_sample(self, sample: Sample) -> Sample | None:
+        """The same sample with its parts in another order; ``None`` where it has none that could change places."""
+        return None
 
     @property
     def forms(self) -> Sequence[Form[BaseModel]]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from judges.errors import MagistrateError
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample
+from judges.options import SEPARATED_BY_COMMAS, Descriptions, JudgeOptions, Strings
 from judges.prompt_files import fill, prompt_file
 from judges.samples import text_field, turns_field
 
@@ -23,6 +26,7 @@ FOUR_METRICS = ("content", "grammar", "relevance", "appropriateness")
 SCALES = {"0-5": (0, 5), "0-100": (0, 100)}
 """The article's two scales: name to lowest and highest score."""
 
+Metrics = Annotated[Strings | Descriptions, SEPARATED_BY_COMMAS]
 METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -34,30 +38,40 @@ class LLMEval(Judge):
     have ``reference``. A conversation is a string, or a list of turns, each a string or an object with ``content`` or
     ``text`` and perhaps ``role`` or ``speaker``.
 
-    Args:
-        metrics: Metric names, or names to descriptions. The default is the article's four.
-        scale: ``0-5`` or ``0-100``.
-        use_reference: Whether a sample's ``reference`` is shown to the judge.
-
     Raises:
-        MagistrateError: No metric, a metric named twice or badly, or a scale that is not the article's.
+        MagistrateError: No metric, or a metric named twice or badly.
     """
 
-    name = "llm-eval"
-    fields = Fields(("context", "response"), ("reference",), instead="dialogue")
+    class Options(JudgeOptions):
+        metrics: Metrics = Field(
+            FOUR_METRICS, description="Metric names, or names to descriptions; the article's four by default."
+        )
+        scale: Literal["0-5", "0-100"] = Field("0-5", description="The range of every score.")
+        use_reference: bool = Field(True, description="Whether a sample's `reference` is shown to the judge.")
 
-    def __init__(
-        self,
-        metrics: Sequence[str] | Mapping[str, str] = FOUR_METRICS,
-        *,
-        scale: str = "0-5",
-        use_reference: bool = True,
-    ) -> None:
-        if scale not in SCALES:
-            raise MagistrateError(f"unknown scale `{scale}`: LLM-Eval scores on {' or '.join(SCALES)}")
-        self.metrics = _check_metrics(metrics)
-        self.lowest, self.highest = SCALES[scale]
-        self.use_reference = use_reference
+    name = "llm-eval"
+    summary = "a reply, or a whole dialogue: content, grammar, relevance, appropriateness, or metrics of your own"
+    source = "https://arxiv.org/abs/2305.13711"
+    fields = Fields(("context", "response"), ("reference",), instead="dialogue", answer="response", question="context")
+    example = JudgeExample(
+        {
+            "context": ["Do you like hiking?", "I love it. I was in the hills last weekend.", "Nice! Was it not too cold?"],
+            "response": "It was freezing, but the view from the top was worth it.",
+            "reference": "A little, but we had warm jackets.",
+        }
+    )
+    samples = "magistrate:sample/dialogues.jsonl"
+    one_scale = True
+    reordering = (
+        "The metrics stand in the answer in the opposite order. The prompt names them in that order too, except for "
+        "the article’s four metrics from 0 to 5, whose words are the article’s."
+    )
+    options: Options
+
+    def __init__(self, metrics: Sequence[str] | Mapping[str, str] | None = None, **options: Any) -> None:
+        super().__init__(metrics=metrics, **options)
+        self.metrics = _check_metrics(self.options.metrics)
+        self.lowest, self.highest = SCALES[self.options.scale]
         legal = Literal[tuple(range(self.lowest, self.highest + 1))]  # type: ignore[valid-type]
         # No token is shorter than a character, so an answer of these metrics cannot be longer than this. The slack is for the
         # white space that some constraint backends allow without bound.
@@ -65,7 +79,7 @@ class LLMEval(Judge):
         self.form: Form[AnswerModel] = Form(answer_model("Scores", dict.fromkeys(self.metrics, legal)), len(longest) + 16)
 
     def protocol(self) -> Mapping[str, Any]:
-        return {"prompts": prompt_file("llm_eval"), "schema": self.evaluation_schema, "use_reference": self.use_reference}
+        return {"prompts": prompt_file("llm_eval"), "schema": self.evaluation_schema, "use_reference": self.options.use_reference}
 
     @property
     def levels(self) -> Mapping[str, Level]:
@@ -107,11 +121,15 @@ class LLMEval(Judge):
             values["context"] = turns_field(sample, "context")
             values["response"] = text_field(sample, "response")
             form = "turn"
-            if self.use_reference and sample.get("reference"):
+            if self.options.use_reference and sample.get("reference"):
                 form = "turn_with_reference"
                 values["reference"] = text_field(sample, "reference")
         message = Message("user", fill(prompt_file("llm_eval")[form], values))
         return Inquiry((Prompt((message,), self.form),))
+
+    def reordered(self) -> LLMEval | None:
+        metrics = dict(reversed(self.metrics.items()))
+        return LLMEval(**{**dict(self.options), "metrics": metrics}) if len(metrics) > 1 else None
 
     def read(self, *answers: str) -> Reading:
         (answer,) = answers

@@ -10,9 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, get_args
 
-from judges.errors import AnswerError, MagistrateError, SampleError
+from pydantic import Field
+
+from judges.errors import AnswerError, SampleError
 from judges.form import AnswerModel, Form
-from judges.judge import Fields, Inquiry, Judge, Label, Level, Message, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Label, Level, Message, Prompt, Reading, Sample, Score
+from judges.options import JudgeOptions, MaxTokens
 from judges.prompt_files import fill, prompt_file
 from judges.samples import spelt_tags, text_field, turns_of
 
@@ -48,45 +51,41 @@ class Pairwise(Judge):
     a list, and so is each answer to it. ``preference`` is the choice; in both orders also ``orders_agree``, 1 or 0.
     ``Reading.detail`` holds ``choices``, one for each order, told of A and B as the sample has them; and likewise
     ``probabilities``, where expected scores are wanted.
-
-    Args:
-        orders: ``both``: A first, then B first. ``given``: as the sample has them, which favours a place if the judge does.
-        disagreement: What counts where the orders disagree: ``tie``, the choice in the ``given`` order, or ``unscored``.
-        language: Of the prompt: ``en``, ``zh``, or ``auto``: Chinese where the question has more Chinese characters than letters.
-        reasoning: Whether reasons stand before the choice.
-        max_tokens: Room for each answer.
-
-    Raises:
-        MagistrateError: An option is none of these.
     """
 
-    name = "pairwise"
-    fields = Fields(("question", "answer_a", "answer_b"), ("reference_answer", "evaluating_guidance"))
+    class Options(JudgeOptions):
+        orders: Orders = Field("both", description="`both` orders, A first and B first, or as the sample has them (`given`).")
+        disagreement: Disagreement = Field(
+            "tie", description="What counts where the orders disagree; `given` is that order's choice."
+        )
+        language: Language = Field("en", description="Of the prompt; `auto` is Chinese where most of the question is in Chinese.")
+        reasoning: bool = Field(True, description="Whether reasons stand before the choice.")
+        max_tokens: MaxTokens = Field(400, description="Room for each answer with reasons, in tokens.")
 
-    def __init__(
-        self,
-        *,
-        orders: Orders = "both",
-        disagreement: Disagreement = "tie",
-        language: Language = "en",
-        reasoning: bool = True,
-        max_tokens: int = 400,
-    ) -> None:
-        for option, value, legal in (
-            ("orders", orders, Orders),
-            ("disagreement", disagreement, Disagreement),
-            ("language", language, Language),
-        ):
-            if value not in get_args(legal):
-                raise MagistrateError(f"{option} `{value}` is not one of {', '.join(get_args(legal))}")
-        self.orders = orders
-        self.disagreement = disagreement
-        self.language = language
+    name = "pairwise"
+    summary = "which of two answers is better, in both orders"
+    source = "https://github.com/open-compass/opencompass"
+    fields = Fields(
+        ("question", "answer_a", "answer_b"), ("reference_answer", "evaluating_guidance"), answer="answer_a", question="question"
+    )
+    example = JudgeExample(
+        {
+            "question": "How do I keep basil fresh for a week?",
+            "answer_a": "Stand the stems in a glass of water at room temperature and cover the leaves loosely with a bag.",
+            "answer_b": "Put it in the fridge.",
+        }
+    )
+    samples = "evals:meta/card/pairs.jsonl"
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        reasoning, max_tokens = self.options.reasoning, self.options.max_tokens
         self.form: Form[Reasoned] | Form[Plain] = Form(Reasoned, max_tokens) if reasoning else Form(Plain, 24)
 
     @property
     def levels(self) -> Mapping[str, Level]:
-        metrics = ("preference", "orders_agree") if self.orders == "both" else ("preference",)
+        metrics = ("preference", "orders_agree") if self.options.orders == "both" else ("preference",)
         return dict.fromkeys(metrics, "nominal")
 
     @property
@@ -104,8 +103,7 @@ class Pairwise(Judge):
         return super().weighed(told)
 
     def protocol(self) -> Mapping[str, Any]:
-        options = {"orders": self.orders, "disagreement": self.disagreement, "language": self.language}
-        return {"prompts": prompt_file("pairwise"), **options}
+        return {"prompts": prompt_file("pairwise"), **self.options.model_dump(include={"orders", "disagreement", "language"})}
 
     def render(self, sample: Sample) -> Inquiry:
         question = turns_of(sample, "question")
@@ -118,7 +116,9 @@ class Pairwise(Judge):
         for section, name in (("reference", "reference_answer"), ("guidance", "evaluating_guidance")):
             if sample.get(name):
                 given[section] = [text_field(sample, name)]
-        orders = [("answer_a", "answer_b"), ("answer_b", "answer_a")] if self.orders == "both" else [("answer_a", "answer_b")]
+        orders = (
+            [("answer_a", "answer_b"), ("answer_b", "answer_a")] if self.options.orders == "both" else [("answer_a", "answer_b")]
+        )
         prompts = [
             self._prompt(words, {**given, "answer_a": answers[first], "answer_b": answers[second]}) for first, second in orders
         ]
@@ -136,20 +136,20 @@ class Pairwise(Judge):
         notes = []
         if not agree:
             said = f"the orders disagree: {choices[0]} with A first, {choices[1]} with B first"
-            if self.disagreement == "unscored":
+            if self.options.disagreement == "unscored":
                 raise AnswerError(said)
-            preference = TIE if self.disagreement == "tie" else preference
+            preference = TIE if self.options.disagreement == "tie" else preference
             notes.append(f"{said}; counted as {preference}")
         scores: dict[str, Score] = {"preference": preference}
-        if self.orders == "both":
+        if self.options.orders == "both":
             scores["orders_agree"] = int(agree)
         firsts = ("A first: ", "B first: ") if len(reasons) > 1 else ("",)
         told = "\n".join(first + reason for first, reason in zip(firsts, reasons, strict=False))
         return Reading(scores, told or None, notes, {"choices": choices})
 
     def _language_of(self, question: str) -> str:
-        if self.language != "auto":
-            return self.language
+        if self.options.language != "auto":
+            return self.options.language
         return "zh" if len(CHINESE.findall(question)) > len(LATIN.findall(question)) else "en"
 
     def _prompt(self, words: Mapping[str, str], shown: Mapping[str, Sequence[str]]) -> Prompt:

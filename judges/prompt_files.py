@@ -10,9 +10,9 @@ from importlib.resources import files
 
 
 @cache
-def prompt_file(name: str) -> Mapping[str, str]:
-    """The texts of ``prompts/NAME.toml``."""
-    text = files("judges").joinpath(f"prompts/{name}.toml").read_text(encoding="utf-8")
+def prompt_file(name: str, package: str = "judges") -> Mapping[str, str]:
+    """The texts of ``prompts/NAME.toml`` in a package."""
+    text = files(package).joinpath(f"prompts/{name}.toml").read_text(encoding="utf-8")
     return {key: str(value) for key, value in tomllib.loads(text).items()}
 
 

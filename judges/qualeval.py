@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal
 
-from judges.errors import MagistrateError
 from judges.prompt_files import fill, prompt_file
+
+QUALEVAL = "https://arxiv.org/abs/2311.02807"
 
 Kind = Literal["domain", "subtask"]
 """The two kinds of attributes: what an instance is about, and what skills it takes."""
 
 PLURAL: Mapping[str, str] = {"domain": "domains", "subtask": "subtasks"}
-
-
-def check_kind(kind: str) -> None:
-    """Raises:
-    MagistrateError: It is no kind of attribute.
-    """
-    if kind not in get_args(Kind):
-        raise MagistrateError(f"unknown kind `{kind}`: attributes are of kind {' or '.join(get_args(Kind))}")
 
 
 @cache

@@ -11,8 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
 from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.options import JudgeOptions
 from judges.prompt_files import fill, prompt_file
 from judges.rubric_check import load_rubric
 from judges.rubric_file import REASONING, Example, Metric, RubricFile
@@ -25,35 +29,55 @@ SLACK = 16
 """Room for the end of the turn, and for white space where an engine's own constraint allows it."""
 
 
+ANSWERS = ("response", "answer", "output", "actual_output", "prediction")
+"""Fields that are taken for the judged answer, the first that there is."""
+
+
 class Rubric(Judge):
     """Scores a sample by a rubric file.
 
     Every field the rubric names is required: a string, or a list of turns, each a string or an object with ``content`` or
     ``text`` and perhaps ``role`` or ``speaker``.
 
-    Args:
-        file: The rubric.
-        reasoning: Whether the answer starts with reasons; ``None`` leaves it to the rubric.
-
     Raises:
         MagistrateError: Reasoning is switched on, but the examples have no reasons or a metric is called ``reasoning``.
     """
 
-    def __init__(self, file: RubricFile, *, reasoning: bool | None = None) -> None:
+    class Options(JudgeOptions):
+        reasoning: bool | SkipJsonSchema[None] = Field(
+            None, description="Whether the answer starts with reasons; the rubric says so by default."
+        )
+
+    name = "rubric"
+    summary = "metrics of your own"
+    source = "the file"
+    fields = Fields(words="the fields that the rubric names")
+    example = JudgeExample(
+        {
+            "dialogue": ["Anna: Are we still on for lunch?", "Ben: Yes, at noon by the fountain."],
+            "summary": "Anna and Ben meet for lunch at noon.",
+        }
+    )
+    reordering = "The rubric’s metrics are asked in the opposite order."
+    options: Options
+
+    def __init__(self, file: RubricFile, **options: Any) -> None:
+        super().__init__(**options)
+        reasoning = self.options.reasoning
         self.file = file if reasoning is None else file.with_reasoning(reasoning)
         self.name = file.name
-        self.fields = Fields(tuple(file.fields))
+        self.fields = _fields(file.fields)
         room = self.file.max_tokens or self.file.room + SLACK + REASONING_TOKENS * self.file.reasoning
         self.form: Form[AnswerModel] = Form(answer_model("Scores", _parts(self.file)), room)
 
     @classmethod
-    def load(cls, path: Path, *, reasoning: bool | None = None) -> Rubric:
+    def load(cls, path: Path, **options: Any) -> Rubric:
         """The judge that a rubric file defines.
 
         Raises:
-            MagistrateError: The file cannot be read or is not in order, or ``reasoning`` does not go with it.
+            MagistrateError: The file cannot be read or is not in order, or an option does not go with it.
         """
-        return cls(load_rubric(path), reasoning=reasoning)
+        return cls(load_rubric(path), **options)
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": prompt_file("rubric"), "rubric": self.file.model_dump(mode="json")}
@@ -83,6 +107,11 @@ class Rubric(Judge):
         opening, *earlier = self._shared
         messages = (opening, *earlier, Message("user", shown)) if earlier else (Message("user", opening.content + shown),)
         return Inquiry((Prompt(messages, self.form),), notes)
+
+    def reordered(self) -> Rubric | None:
+        content = self.file.model_dump(by_alias=True)
+        turned = content | {"metric": content["metric"][::-1]}
+        return Rubric(RubricFile.model_validate(turned)) if len(self.file.metrics) > 1 else None
 
     def read(self, *answers: str) -> Reading:
         (answer,) = answers
@@ -124,6 +153,11 @@ class Rubric(Judge):
         answer = {REASONING: example.reasoning} if self.file.reasoning else {}
         answer |= {metric.name: example.scores.get(metric.name) for metric in self.file.metrics}
         return json.dumps(answer, ensure_ascii=False)
+
+
+def _fields(names: Sequence[str]) -> Fields:
+    answer = next((name for name in ANSWERS if name in names), names[-1])
+    return Fields(tuple(names), answer=answer, question=next((name for name in names if name != answer), None))
 
 
 def _parts(file: RubricFile) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def _play_there(
     from magistrate.client import AsyncClient
 
     name = "pairwise"
-    asked = remote.asked(name, catalog.open_judge(name, texts), texts, {}, asking)
+    asked = remote.asked(name, catalog.open_judge(name, texts), asking)
 
     async def played() -> Played:
         async with AsyncClient(server, patience=remote.PATIENCE_SECONDS, urgent=False) as client:

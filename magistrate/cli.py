@@ -19,6 +19,8 @@ from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
+from judges.judge import Judge
+from judges.rubric import Rubric
 from judges.rubric_check import check_rubric
 from magistrate.arena import arena
 from magistrate.augmenting import augment, improve
@@ -83,15 +85,14 @@ def score(
         name = asked.judge or (
             remote.usual_judge(server, engine.model) if server is not None else catalog.usual_judge(engine.model)
         )
-        options, own_options = asked.options(), asked.own_options(name)
-        court = catalog.open_judge(name, options, **own_options)
+        court = catalog.open_judge(name, asked.options(), **asked.own_options(name))
         columns = rows.columns()
         check_source(source, [court], columns, rows.limit)
         if run.output.exists() and run.output.samefile(source):
             raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
         how = Scoring(own_console(), columns, rows.limit, strict=rows.strict, overwrite=run.overwrite, debug=run.debug)
         if server is not None:
-            spec = remote.asked(name, court, options, own_options, remote.asking(engine.model, decoding))
+            spec = remote.asked(name, court, remote.asking(engine.model, decoding))
             outcome = asyncio.run(remote.score_there(server, source, run.output, spec, how))
         else:
             host = with_judge_model(engine).open()
@@ -148,12 +149,15 @@ def list_judges(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     table = Table.grid(padding=(0, 2))
-    for name, entry in {**catalog.JUDGES, "FILE.toml": catalog.RUBRIC}.items():
-        table.add_row(Text(name, style="bold"), Text(entry.asks))
-        options = "  ".join(f"{key}={option.says.replace(', ', '|')}" for key, option in entry.options.items())
-        for heading, words in (("needs", entry.needs), ("options", options), ("source", entry.source)):
+    found: dict[str, type[Judge]] = {**catalog.JUDGES.working, "FILE.toml": Rubric}
+    for name, judge in found.items():
+        table.add_row(Text(name, style="bold"), Text(judge.summary))
+        options = "  ".join(f"{key}={option.spelling.says.replace(', ', '|')}" for key, option in judge.Options.listed().items())
+        for heading, words in (("needs", str(judge.fields)), ("options", options), ("source", judge.source)):
             table.add_row("", Text.assemble((f"{heading:<9}", "dim"), words))
     Console().print(table)
+    for fault in catalog.JUDGES.faults.values():
+        print(fault, file=sys.stderr)
     print("Options are given as `-O name=value`.")
 
 

@@ -58,9 +58,9 @@ class MemberEntry(EngineSettings, Decoding):
         """
         name = self.judge or catalog.usual_judge(self.model)
         rubric = Path(name).suffix.lower() in SUFFIXES
-        options = {key: _text(value) for key, value in self.options.items()}
-        if "attributes" in options:
-            options["attributes"] = str(folder / options["attributes"])
+        listed = catalog.judge_class(name).Options.listed()
+        files = {key for key, option in listed.items() if option.spelling.file}
+        options = {key: str(folder / _text(value)) if key in files else _text(value) for key, value in self.options.items()}
         return catalog.open_judge(str(folder / name) if rubric else name, options)
 
 

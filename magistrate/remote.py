@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from judges.catalog import JUDGES, RUBRIC
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.errors import MagistrateError, reason_of
@@ -63,30 +62,26 @@ def usual_judge(server: str, model: str | None) -> str:
         return client.fingerprint(model=model).judge
 
 
-def asked(name: str, judge: Judge, texts: Mapping[str, str], given: Mapping[str, Any], asking: Asking) -> Asked:
+def asked(name: str, judge: Judge, asking: Asking) -> Asked:
     """What to ask a server with. A rubric and a list of names are read here and sent: a server opens no file for a caller.
 
     Args:
         name: The judge's name or a rubric file, as ``catalog.open_judge`` took it.
         judge: What that made.
-        texts: Its options as text.
-        given: Its options as values; those that are ``None`` are left out.
         asking: What else the server is told.
 
     Raises:
         MagistrateError: The rubric cannot be read any more.
     """
     file = Path(name)
-    if name in JUDGES or file.suffix.lower() not in SUFFIXES:
-        options = {key: value for key, value in given.items() if value is not None}
-        options |= JUDGES[name].values(name, texts, as_text=True)
+    options = judge.options.model_dump(exclude_unset=True)
+    if file.suffix.lower() not in SUFFIXES:
         return Asked(judge, name, {**asking, "options": options})
     check_file(file)
     try:
         text = file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise MagistrateError(f"{file} cannot be read: {reason_of(error)}") from None
-    options = RUBRIC.values(name, texts, as_text=True)
     language: Literal["toml", "yaml"] = "toml" if file.suffix.lower() == ".toml" else "yaml"
     return Asked(judge, None, {**asking, "options": options, "rubric": text, "rubric_format": language})
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from judges.catalog import JUDGES, RUBRIC, check_own_name
+from judges.catalog import JUDGES, check_own_name
 from judges.decoding import Decoding
 from judges.errors import MagistrateError
 from judges.judge import Judge
@@ -102,27 +102,24 @@ def judge_of(request: JudgeRequest, usual: str | None = None) -> Judge:
     if name not in JUDGES:
         listed = ", ".join(JUDGES)
         raise MagistrateError(f"there is no judge `{name}`; there are {listed}, and rubrics: put the text of one in `rubric`")
-    entry = JUDGES[name]
-    _check_size(name, request.options)
-    values = entry.values(name, request.options)
-    for key in entry.required:
-        if key not in values:
-            raise MagistrateError(f"judge `{name}` needs the option `{key}`: give it in `options`")
-    return _kept.get(_key(name, values), lambda: entry.make(**values))
+    judge, options = JUDGES[name], request.options
+    _check_size(name, options)
+    judge.Options.read(name, options)
+    return _kept.get(_key(name, options), lambda: judge(**options))
 
 
 def _rubric(text: str, language: str, options: Mapping[str, Any]) -> Judge:
     content = text.encode(errors="surrogatepass")
     if len(content) > LARGEST_RUBRIC:
         raise MagistrateError(f"the rubric has {len(content):,} bytes; it may have {LARGEST_RUBRIC:,}")
-    values = RUBRIC.values("rubric", options)
+    Rubric.Options.read(Rubric.name, options)
 
     def make() -> Judge:
-        judge = Rubric(read_rubric(text.removeprefix("\ufeff").replace("\r\n", "\n"), f".{language}"), **values)
+        judge = Rubric(read_rubric(text.removeprefix("\ufeff").replace("\r\n", "\n"), f".{language}"), **options)
         check_own_name(judge, "the rubric")
         return judge
 
-    return _kept.get(_key(f"{language}:{hashlib.sha256(content).hexdigest()}", values), make)
+    return _kept.get(_key(f"{language}:{hashlib.sha256(content).hexdigest()}", options), make)
 
 
 def _check_size(judge: str, options: Mapping[str, Any]) -> None:
@@ -136,9 +133,9 @@ def _check_size(judge: str, options: Mapping[str, Any]) -> None:
             raise MagistrateError(f"option `{key}` of judge `{judge}` has a text of more than {LONGEST_VALUE:,} characters")
 
 
-def _key(name: str, values: Mapping[str, Any]) -> str:
+def _key(name: str, options: Mapping[str, Any]) -> str:
     """One text for equal requests. The order of options means nothing; that of metrics within one is the order of the answer."""
-    return json.dumps([name, sorted(values.items())])
+    return json.dumps([name, sorted(options.items())])
 
 
 class _Kept:

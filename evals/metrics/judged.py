@@ -11,12 +11,11 @@ from pydantic import ValidationError
 
 from evals.metrics.metric import Measured, Pair, one_answer
 from judges.bench import OwnBench, judge_file
-from judges.catalog import JUDGES, RUBRIC, open_judge
+from judges.catalog import JUDGES, judge_class, open_judge
 from judges.decoding import Decoding
 from judges.engines.engine import Engine, Usage
 from judges.errors import MagistrateError
 from judges.judge import Judge
-from judges.located import SUFFIXES
 from judges.runner import Question, prepare
 from judges.sources import Row
 from judges.verdict import Fingerprint, Verdict
@@ -112,8 +111,7 @@ def _open(name: str, options: Mapping[str, Any]) -> Judge:
         raise MagistrateError(f"metric `judge` needs the option `judge`: one of {', '.join(JUDGES)}, or a rubric file")
     if not isinstance(options, Mapping):
         raise MagistrateError(f"option `options` of metric `judge` must hold the judge's options by their names, not {options!r}")
-    known = name in JUDGES or Path(name).suffix.lower() in SUFFIXES
-    return open_judge(name, **(JUDGES.get(name, RUBRIC).values(name, options) if known else {}))
+    return open_judge(name, **dict(judge_class(name).Options.read(name, options)))
 
 
 def _checked_fields(fields: Mapping[str, str] | None) -> Mapping[str, str]:

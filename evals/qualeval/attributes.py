@@ -219,7 +219,7 @@ async def _shrunk(
         if verdict.detail is None:
             # Left to chance this would lose a whole part; the names that came up most often stand in for a choice.
             found.prompts[f"chose nothing in turn {turn}: {verdict.reason}"] += 1
-            chosen = range(1, max(judge.least, math.ceil(len(part) / options.factor)) + 1)
+            chosen = range(1, max(judge.options.least, math.ceil(len(part) / options.factor)) + 1)
         else:
             chosen = verdict.detail["chosen"]
         kept += [part[number - 1] for number in chosen if number <= len(part)]

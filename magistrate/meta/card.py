@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import resources
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from evals.meta.card.marks import Mark
     from evals.meta.card.runs import Run, Verdicts
     from judges.engines.engine import Engine
+    from judges.judge import Judge
     from judges.sources import Row
     from judges.verdict import Fingerprint
 
@@ -45,7 +47,8 @@ class SampleFlags:
     ] = None
     column: Columns = None
     answer: Annotated[
-        str | None, typer.Option(help="Rubrics: the field with the judged answer; by default `response`, `answer`, or the last.")
+        str | None,
+        typer.Option(help="The field with the judged answer; of a rubric by default `response`, `answer`, or the last."),
     ] = None
     limit: Annotated[int, typer.Option(help="Only the first samples, this many.", min=1)] = 100
     encoding: Encoding = None
@@ -88,7 +91,7 @@ def card(
         options = asked.options()
         columns = pairs(what.column, "--field", "field=column")
         subject = Subject.of(catalog.open_judge(name, options, **asked.own_options(name)), what.answer)
-        source = what.samples or _own_samples(subject.judge.name)
+        source = what.samples or _own_samples(subject.judge)
         check_columns([subject.judge], columns)
         read = _rows(source, what.limit, what.encoding)
         check_rows(read, subject.judge, columns, source.name)
@@ -125,20 +128,13 @@ def card(
         check_any(one for one in verdicts[runs[0].name] if one is not None)
 
 
-def _own_samples(judge: str) -> Path:
-    """The samples that come with Magistrate for a judge."""
-    import evals.meta
-    import magistrate
-
-    studies = Path(evals.meta.__file__).parent
-    known = {
-        "llm-eval": Path(magistrate.__file__).parent / "sample" / "dialogues.jsonl",
-        "grouse": studies / "grounded" / "cases.jsonl",
-        "pairwise": studies / "card" / "pairs.jsonl",
-    }
-    if judge not in known or not known[judge].exists():
-        raise MagistrateError(f"there are no samples of Magistrate's own for judge `{judge}`; give yours with `--samples`")
-    return known[judge]
+def _own_samples(judge: Judge) -> Path:
+    """The samples that come with a judge."""
+    package, _, place = (judge.samples or "").partition(":")
+    source = Path(str(resources.files(package).joinpath(place))) if package else None
+    if source is None or not source.exists():
+        raise MagistrateError(f"there are no samples of Magistrate's own for judge `{judge.name}`; give yours with `--samples`")
+    return source
 
 
 def _rows(source: Path, limit: int, encoding: str | None) -> list[Row]:

@@ -16,11 +16,12 @@ from typing import Any, get_args
 import typer
 
 from judges.catalog import JUDGES
+from judges.rubric import Rubric
 from magistrate.cli import app
 from server.app import create_app
 from server.asking import JudgeRequest, judge_of
 from server.hosting.models_file import read_models
-from server.routes.judges import OWN, SAMPLES, asked
+from server.routes.judges import OWN, asked
 from server.settings import Settings
 from server.store import Store
 
@@ -61,7 +62,7 @@ def test_the_version_of_every_judge() -> None:
         for options in ({}, *VARIANTS.get(name, ())):
             request = JudgeRequest(**{**base, **({"options": {**base.get("options", {}), **options}} if options else {})})
             judge = judge_of(request)
-            prompts = judge.render(dict(SAMPLES[name])).prompts
+            prompts = judge.render(JUDGES.get(name, Rubric).example.sample).prompts
             versions[f"{name} {' '.join(options)} {len(versions)}" if options else name] = {
                 "version": judge.version,
                 "metrics": judge.levels,

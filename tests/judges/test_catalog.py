@@ -71,11 +71,12 @@ def test_a_file_without_attributes_is_refused(tmp_path: Path, content: str) -> N
 def test_every_option_that_is_listed_is_an_option_of_its_judge(tmp_path: Path) -> None:
     (tmp_path / "names").write_text(json.dumps(["a"]))
     examples = {"attributes": str(tmp_path / "names"), "factor": "2"}
-    for name, entry in catalog.JUDGES.items():
-        required = {option: examples[option] for option in entry.required}
+    for name, judge in catalog.JUDGES.items():
+        listed = judge.Options.listed()
+        required = {option: examples[option] for option, about in listed.items() if about.required}
         plain = catalog.open_judge(name, required)
-        for option, about in entry.options.items():
-            values = [examples[option]] if option in examples else about.says.replace("NUMBER", "7").split(", ")
+        for option, about in listed.items():
+            values = [examples[option]] if option in examples else about.spelling.says.replace("NUMBER", "7").split(", ")
             versions = {catalog.open_judge(name, required | {option: value}).version for value in values}
             assert versions != {plain.version} or option in required, "an option changes what is asked"
 

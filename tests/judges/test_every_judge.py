@@ -10,10 +10,8 @@ import pytest
 from judges import catalog
 from judges.affinity import Affinity
 from judges.decoding import Decoding
-from judges.discovery import Discovery, Shrink
 from judges.engines.engine import Engine
 from judges.grouse import Grouse
-from judges.insight import Insight
 from judges.judge import Judge
 from judges.pairwise import Pairwise
 from judges.rubric import Rubric
@@ -21,25 +19,22 @@ from judges.runner import Runner, prepare
 from judges.sources import Row
 from judges.verdict import Verdict
 
-CASES: Mapping[str, tuple[Judge, dict[str, Any]]] = {
-    "grouse": (
-        Grouse(max_tokens=96),
-        {
-            "input": "What is the capital of France?",
-            "actual_output": "The capital of France is Marseille.",
-            "expected_output": "The capital of France is Paris [1].",
-            "references": ["Paris is the capital of France."],
-        },
-    ),
-    "pairwise": (
-        Pairwise(max_tokens=32),
-        {"question": "Tea or coffee?", "answer_a": "Tea, please.", "answer_b": "I like trains."},
-    ),
-    "affinity": (Affinity(["Food", "Travel", "Work"], evidence="first"), {"input": "Two beers, please."}),
-    "discovery": (Discovery(most=2), {"examples": ["Two beers, please.", "Where is the station?"]}),
-    "shrink": (Shrink(least=2), {"attributes": ["Food", "Drink", "Travel", "Trains"]}),
-    "insight": (Insight(most=1), {"task_instruction": "Sum up.", "priors": {"Food": 0.5}, "proficiency": {"Food": 0.2}}),
+SHORT: Mapping[str, dict[str, Any]] = {
+    "grouse": {"max_tokens": 96},
+    "pairwise": {"max_tokens": 32},
+    "discovery": {"most": 2},
+    "insight": {"most": 1},
 }
+"""Options with which answers are short."""
+
+
+def case(name: str) -> tuple[Judge, dict[str, Any]]:
+    """A judge as its example has it, with short answers, and the example's sample."""
+    example = catalog.JUDGES[name].example
+    return catalog.open_judge(name, **{**example.options, **SHORT.get(name, {})}), dict(example.sample)
+
+
+CASES = {name: case(name) for name in catalog.JUDGES}
 
 RUBRIC = """
 name = "kind"
@@ -89,10 +84,6 @@ def test_a_rubric_is_answered_on_every_engine(loop: asyncio.Runner, engine: Engi
     check(verdict, judge)
     assert verdict.scores is not None
     assert verdict.scores["kind"] in ("no", "somewhat", "very")
-
-
-def test_every_judge_of_the_catalog_is_tried_here() -> None:
-    assert {*CASES, "llm-eval"} == set(catalog.JUDGES)
 
 
 def test_a_prompt_for_each_metric_shares_the_instructions(loop: asyncio.Runner, vllm_engine: Engine) -> None:

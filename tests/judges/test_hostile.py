@@ -155,9 +155,9 @@ def check_scores(judge: Judge, scores: Mapping[str, Score] | None, detail: Mappi
         assert score in legal[metric]
     match judge:
         case Discovery():
-            _check_texts(detail, "attributes", judge.most)
+            _check_texts(detail, "attributes", judge.options.most)
         case Insight():
-            _check_texts(detail, "insights", judge.most)
+            _check_texts(detail, "insights", judge.options.most)
         case Shrink():
             assert detail
             assert detail["chosen"] == sorted(set(detail["chosen"]))

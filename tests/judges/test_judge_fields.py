@@ -15,7 +15,6 @@ from judges.rubric import Rubric
 from judges.rubric_file import RubricFile
 from tests.judges.test_every_judge import CASES
 
-REPLY = {"context": "Tea?", "response": "Yes.", "reference": "Please."}
 FILE = RubricFile.model_validate(
     {
         "name": "kind",
@@ -28,7 +27,6 @@ FILE = RubricFile.model_validate(
 )
 ALL: Mapping[str, tuple[Judge, dict[str, Any]]] = {
     **CASES,
-    "llm-eval": (LLMEval(), REPLY),
     "rubric": (Rubric(FILE), {"reply": "a", "tone": "b"}),
     "affinity of answers": (Affinity(["Food"], output="generation"), {"input": "a", "generation": "b"}),
     "pairwise with a reference": (Pairwise(), {**CASES["pairwise"][1], "reference_answer": "a", "evaluating_guidance": "b"}),

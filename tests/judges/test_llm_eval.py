@@ -126,7 +126,7 @@ def test_a_metric_may_have_any_name_that_is_one() -> None:
 
 
 def test_an_unknown_scale_is_refused() -> None:
-    with pytest.raises(MagistrateError, match="0-5 or 0-100"):
+    with pytest.raises(MagistrateError, match="option `scale` of judge `llm-eval` must be one of 0-5, 0-100"):
         LLMEval(scale="1-10")
 
 

@@ -106,7 +106,11 @@ def test_tags_of_the_prompt_in_an_answer_are_noted() -> None:
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
-    [({"orders": "three"}, "orders `three`"), ({"disagreement": "A"}, "disagreement `A`"), ({"language": "de"}, "language `de`")],
+    [
+        ({"orders": "three"}, "option `orders` of judge `pairwise` must be one of both, given"),
+        ({"disagreement": "A"}, "option `disagreement` of judge `pairwise` must be one of tie"),
+        ({"language": "de"}, "option `language` of judge `pairwise` must be one of en, zh"),
+    ],
 )
 def test_bad_options_are_one_sentence(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(MagistrateError, match=complaint):

@@ -114,9 +114,9 @@ def test_the_ablation_puts_evidence_before_the_score_after_it_or_nowhere() -> No
         ([], {}, "at least one attribute"),
         (["a", " "], {}, "attribute 2 is empty"),
         (["a", "b", "a"], {}, "attribute `a` is named twice"),
-        (["a"], {"kind": "topic"}, "unknown kind `topic`"),
-        (["a"], {"output": "both"}, "unknown output `both`"),
-        (["a"], {"evidence": "yes"}, "evidence `yes` is not one of"),
+        (["a"], {"kind": "topic"}, "option `kind` of judge `affinity` must be one of domain, subtask"),
+        (["a"], {"output": "both"}, "option `output` of judge `affinity` must be one of none, ground_truth, generation"),
+        (["a"], {"evidence": "yes"}, "option `evidence` of judge `affinity` must be one of first, last, none"),
     ],
 )
 def test_bad_options_of_affinity_are_one_sentence(attributes: list[str], options: dict[str, Any], complaint: str) -> None:

@@ -129,7 +129,7 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     assert_one_sentence(score(rows, output, "--judge", "dredd"), "there is no judge `dredd`", "llm-eval")
     assert_one_sentence(score(rows, output, "--metric", "a b"), "`a b` cannot name a metric")
     assert_one_sentence(score(rows, output, "--metric", "a", "--metric", "a=x"), "named twice")
-    assert_one_sentence(score(rows, output, "--scale", "0-7"), "unknown scale `0-7`")
+    assert_one_sentence(score(rows, output, "--scale", "0-7"), "option `scale` of judge `llm-eval` must be one of 0-5, 0-100")
     assert_one_sentence(score(rows, output, "--judge", "grouse", "--scale", "0-5"), "--scale has no meaning for judge `grouse`")
     assert_one_sentence(score(rows, output, "-O", "scale"), "must be of the form name=value")
     assert_one_sentence(score(rows, output, "--field", "a=b", "--field", "a=c"), "is given twice")

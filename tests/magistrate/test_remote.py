@@ -43,7 +43,7 @@ def there(source: Path, output: Path, server: Any, *arguments: str | Path) -> su
 def score_there(server: Any, source: Path, output: Path, **options: Any) -> Outcome:
     """The same in this process."""
     judge = catalog.open_judge("llm-eval")
-    asked = remote.asked("llm-eval", judge, {}, {}, {})
+    asked = remote.asked("llm-eval", judge, {})
     run = remote.score_there(server.url, source, output, asked, Scoring(Console(quiet=True), **options))
     return asyncio.run(run)
 

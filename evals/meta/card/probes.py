@@ -26,10 +26,6 @@ COPIED = "the question said again"
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[。！？])|\n+")
 _DOUBLE = re.compile(r'"([^"]*)"')
-_CITATION = re.compile(r"\[\d{1,6}(?:\s*[,;]\s*\d{1,6})*\]")
-"""One reference, or several; a number of more digits is none."""
-
-_NUMBER = re.compile(r"\d+")
 
 
 def spaced(text: str) -> str:
@@ -67,16 +63,6 @@ def padded(text: str) -> str:
     """With its own last sentence said once more behind it."""
     sentences = [one for one in _SENTENCE_END.split(text.strip()) if one.strip()]
     return f"{text.rstrip()} {AGAIN} {sentences[-1].strip() if sentences else text.strip()}"
-
-
-def renumbered(text: str, count: int) -> str:
-    """A text with its citations of ``count`` references as they are when the references stand the other way round."""
-
-    def turned(found: re.Match[str]) -> str:
-        number = int(found[0])
-        return str(count + 1 - number) if 1 <= number <= count else found[0]
-
-    return _CITATION.sub(lambda citation: _NUMBER.sub(turned, citation[0]), text)
 
 
 def from_elsewhere(questions: Sequence[str | None], answers: Sequence[str | None]) -> list[str | None]:

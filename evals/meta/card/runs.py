@@ -108,7 +108,7 @@ def plan_runs(subject: Subject, rows: Sequence[Row], plan: Plan) -> list[Run]:
             )
             for number in range(1, plan.seeds + 1)
         ]
-    if (turned := subject.turned()) is not None:
+    if (turned := judge.reordered()) is not None:
         runs.append(Run(name=TURNED, title="metrics the other way round", judge=turned, rows=rows, places=whole))
     runs += _changed(subject, rows)
     if plan.weighed:
@@ -166,7 +166,7 @@ def _changed(subject: Subject, rows: Sequence[Row]) -> Iterator[Run]:
     samples = [row.sample or {} for row in rows]
     answers = [subject.answer_of(row.sample) for row in rows]
     questions = [subject.question_of(row.sample) for row in rows]
-    turned = [subject.turned_sample(sample) for sample in samples]
+    turned = [subject.judge.reordered_sample(sample) for sample in samples]
     yield from _run(subject, rows, TURNED, "references the other way round", turned)
     for number, (title, edit) in enumerate(EDITS.items(), start=1):
         edited = [None if answer is None or edit(answer) == answer else {subject.answer: edit(answer)} for answer in answers]

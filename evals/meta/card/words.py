@@ -11,6 +11,8 @@ from evals.meta.card.marks import Mark
 from evals.meta.card.probing import Probed
 from evals.meta.card.steadiness import Change
 from evals.meta.card.tables import Cell, Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
+from judges.catalog import JUDGES
+from judges.rubric import Rubric
 
 TITLES = {
     "again": "Asked again",
@@ -146,12 +148,7 @@ def _order(card: Card) -> Shown:
         return [
             "Each pair is judged with either answer first; the same preference in both is what a judge of the answers has.",
         ], [made]
-    how = {
-        "llm-eval": "The metrics stand in the answer in the opposite order. The prompt names them in that order too, except for "
-        "the article’s four metrics from 0 to 5, whose words are the article’s.",
-        "grouse": "The references are given in the opposite order, and the answers’ citations are renumbered to match.",
-    }
-    said = how.get(card.judge["name"], "The rubric’s metrics are asked in the opposite order.")
+    said = JUDGES.get(card.judge["name"], Rubric).reordering
     unchanged = "Unchanged is the share of the samples with the same score; changes are in points."
     reading = [said, unchanged, *_moved(card.order)]
     return reading, _changed(card.order, card)

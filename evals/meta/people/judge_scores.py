@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 from evals.dashboard.words import counted
 from evals.meta.cells import finite
 from evals.tasks import Fault, add_fault
-from judges.affinity import Affinity
+from judges.catalog import JUDGES
 from judges.errors import MagistrateError
-from judges.llm_eval import LLMEval
 from judges.verdict import Verdict
 
 MEAN = "mean of the metrics"
 UNMATCHED = "verdict of no sample of this file"
 MISSING = "no verdict"
-
-ONE_SCALE = (LLMEval.name, Affinity.name)
-"""Judges that score all their metrics on one scale, whatever their options."""
 
 Columns = Mapping[str, NDArray[np.float64]]
 Scales = Mapping[str, Sequence[int]]
@@ -129,7 +125,7 @@ def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float6
 def _no_mean(metrics: Collection[str], scales: Scales | None, verdicts: Collection[Verdict]) -> str | None:
     """Why a mean of the metrics would mean nothing; ``None`` where they have one scale."""
     if scales is None:
-        unknown = sorted({one.judge for one in verdicts if one.judge not in ONE_SCALE})
+        unknown = sorted({one.judge for one in verdicts if not (one.judge in JUDGES and JUDGES[one.judge].one_scale)})
         if not unknown:
             return None
         return (

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.meta.card.probes import AGAIN, EDITS, NOTHING, from_elsewhere, padded, renumbered
+from evals.meta.card.probes import AGAIN, EDITS, NOTHING, from_elsewhere, padded
+from judges.grouse import renumbered
 
 WORDS = re.compile(r"\w+")
 

@@ -116,7 +116,7 @@ def test_a_rubric_has_its_numbers_and_its_fields() -> None:
     assert [(one.name, one.lowest, one.highest) for one in subject.metrics] == [("clarity", 1, 5), ("true", 0, 1)]
     assert (subject.left_out, subject.answer, subject.question) == (("tone",), "answer", "question")
     assert Subject.of(judge, "question").question == "answer"
-    turned = subject.turned()
+    turned = judge.reordered()
     assert turned is not None
     assert list(turned.levels) == ["true", "tone", "clarity"]
     with pytest.raises(MagistrateError, match="no such field; it has question, answer"):
