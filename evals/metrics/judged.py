@@ -16,6 +16,7 @@ from judges.decoding import Decoding
 from judges.engines.engine import Engine, Usage
 from judges.errors import MagistrateError
 from judges.judge import Judge
+from judges.options import in_words
 from judges.runner import Question, prepare
 from judges.sources import Row
 from judges.verdict import Fingerprint, Verdict
@@ -103,7 +104,9 @@ def _decoding(settings: Mapping[str, Any]) -> Decoding:
         return Decoding(**settings)
     except ValidationError as error:
         fault = error.errors()[0]
-        raise MagistrateError(f"option `{fault['loc'][0]}` of metric `judge`: {fault['msg']}, not {fault['input']!r}") from None
+        name = str(fault["loc"][0])
+        words = in_words(Decoding.model_json_schema()["properties"][name])
+        raise MagistrateError(f"option `{name}` of metric `judge` must be {words}, not {fault['input']!r}") from None
 
 
 def _open(name: str, options: Mapping[str, Any]) -> Judge:

@@ -355,7 +355,7 @@ def test_each_request_is_sampled_with_a_seed_of_its_own_that_comes_again() -> No
 
 def test_greedy_requests_have_no_seed_and_expected_scores_are_not_sampled() -> None:
     engine = ScriptedEngine()
-    run(engine, ["a"], seed=7)
+    run(engine, ["a"])
     assert [(one.temperature, one.seed) for one in engine.requests] == [(0.0, None)]
     with pytest.raises(MagistrateError, match="expected scores go with greedy answers"):
-        run(engine, ["a"], temperature=0.7, expected=True)
+        run(engine, ["a"], temperature=0.7, seed=7, expected=True)

@@ -203,7 +203,7 @@ def test_a_rubric_is_a_judge_too() -> None:
         ({"judge": "llm-eval", "score": "content", "fields": FIELDS, "options": {"tone": 1}}, "has no option `tone`"),
         ({"judge": "llm-eval", "score": "content", "fields": FIELDS, "options": {"scale": "0-7"}}, "must be one of 0-5, 0-100"),
         ({"judge": "llm-eval", "score": "content", "fields": FIELDS, "options": "scale"}, "must hold the judge's options"),
-        ({**RELEVANCE, "think": -1}, "option `think` of metric `judge` must be a number of tokens, not -1"),
+        ({**RELEVANCE, "think": -1}, "option `think` of metric `judge` must be a whole number from 0 to 131,072, not -1"),
     ],
 )
 def test_options_that_are_wrong_are_refused(options: dict[str, Any], message: str) -> None:
