@@ -90,7 +90,8 @@ def card(
         name = asked.judge or catalog.usual_judge(engine.model)
         options = asked.options()
         columns = pairs(what.column, "--field", "field=column")
-        subject = Subject.of(catalog.open_judge(name, options, **asked.own_options(name)), what.answer)
+        own = {key: value for key, value in asked.own_options(name).items() if value is not None}
+        subject = Subject.of(catalog.open_judge(name, options, **own), what.answer)
         source = what.samples or _own_samples(subject.judge)
         check_columns([subject.judge], columns)
         read = _rows(source, what.limit, what.encoding)
@@ -116,7 +117,7 @@ def card(
             fingerprint=fingerprint,
             source=source.name,
             rows=rows,
-            judge_options=options,
+            judge_options=options | {key: str(value) for key, value in own.items()},
             plan=plan,
             people=people,
             level=how.level,
