@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from evals.dashboard import theme
-from evals.dashboard.words import counted, label
+from evals.reports.charts import theme
+from evals.reports.wording import counted, label
 from finetune.table import rows_of
 
 WIDTH = 560

@@ -11,9 +11,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evals.dashboard.frame import environment, policy
-from evals.dashboard.words import counted, number
 from evals.plain_text import plain
+from evals.reports.html import environment, policy
+from evals.reports.wording import counted, number
 from evals.statistics.crossed import FEWEST
 from evals.whole_files import write_whole
 from finetune.experiment import Experiment, Values

@@ -299,7 +299,7 @@ def _report(tournament: Tournament, played: Played, options: Options, output: Pa
 def _tell(found: Mapping[str, Any], written: Sequence[Path]) -> None:
     """Print the ratings, and where the report is."""
     from evals.arena.words import fault_words, lead, rank
-    from evals.dashboard.words import interval, line, number
+    from evals.reports.wording import interval, line, number
 
     console = Console()
     table = Table(header_style="bold")

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import typer
 from rich.console import Console
-from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -16,9 +15,6 @@ from judges.bench import Audience, Tally
 from judges.errors import MagistrateError
 from magistrate.quiet import quiet
 from magistrate.stopping import exit_status
-
-WIDEST = 10_000
-"""Columns that a table may take at the most."""
 
 
 @contextmanager
@@ -76,14 +72,6 @@ def figures_table(first: str, *headings: str) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right")
     return table
-
-
-def print_whole(console: Console, table: Table) -> None:
-    """Print a table with nothing cut off, as half a figure would be another one. Lines too long for the terminal run on."""
-    width = console.width
-    console.width = max(width, Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum)
-    console.print(table)
-    console.width = width
 
 
 class Watching(Audience):

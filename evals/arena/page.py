@@ -25,8 +25,8 @@ from evals.arena.words import (
     win_rate_cells,
     win_rate_headings,
 )
-from evals.dashboard.frame import environment, policy
-from evals.dashboard.words import NONE, counted, label, line, listed
+from evals.reports.html import environment, policy
+from evals.reports.wording import NONE, counted, label, line, listed
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -9,8 +9,8 @@ import altair as alt
 import vl_convert
 
 from evals.arena.words import called, judge_of, pictured
-from evals.dashboard import theme
-from evals.dashboard.words import counted, label
+from evals.reports.charts import theme
+from evals.reports.wording import counted, label
 
 Figures = Mapping[str, Any]
 Spec = dict[str, Any]

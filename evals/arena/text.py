@@ -23,8 +23,8 @@ from evals.arena.words import (
     win_rate_cells,
     win_rate_headings,
 )
-from evals.dashboard.text import escaped
-from evals.dashboard.words import NONE, interval, number
+from evals.reports.markdown import escaped
+from evals.reports.wording import NONE, interval, number
 
 Figures = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evals.arena.biases import MOST_CIRCLES
-from evals.dashboard.words import NONE, counted, interval, label, line, listed, number, percent
+from evals.reports.wording import NONE, counted, interval, label, line, listed, number, percent
 
 Figures = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ import altair as alt
 
 from evals.dashboard import rows
 from evals.dashboard.rows import Report, Row
-from evals.dashboard.words import counted, digits, percent
+from evals.reports.wording import counted, digits, percent
 from judges.qualeval import Kind
 
 Spec = dict[str, Any]

@@ -6,20 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evals.dashboard.rows import ENOUGH, Report, kinds, models, named, proficiency_rows
-from evals.dashboard.words import (
-    PLURAL,
-    SINGULAR,
-    counted,
-    digits,
-    first_few,
-    interval,
-    label,
-    line,
-    listed,
-    number,
-    percent,
-)
+from evals.dashboard.rows import ENOUGH, PLURAL, SINGULAR, Report, kinds, models, named, proficiency_rows
+from evals.reports.wording import counted, digits, first_few, interval, label, line, listed, number, percent
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 

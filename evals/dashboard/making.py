@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evals.dashboard.rows import Report, kinds
-from evals.dashboard.words import PLURAL, SINGULAR, count, counted, duration, line, number, percent
+from evals.dashboard.rows import PLURAL, SINGULAR, Report, kinds
+from evals.reports.wording import count, counted, duration, line, number, percent
 from judges.qualeval import Kind
 
 MOST_DROPPED = 60

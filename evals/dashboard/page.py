@@ -5,19 +5,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import vl_convert
 from markupsafe import Markup
 
-from evals.dashboard import findings, making, theme
+from evals.dashboard import findings, making
 from evals.dashboard.charts import APART_BY_LANE, PADDINGS, Chart, charts, without_legends
-from evals.dashboard.frame import TEMPLATES, environment, policy
-from evals.dashboard.rows import ENOUGH, MOST, Report, Row, attribute_names, kinds, model_names, models, overall_rows
+from evals.dashboard.rows import (
+    ENOUGH,
+    MOST,
+    PLURAL,
+    SINGULAR,
+    Report,
+    Row,
+    attribute_names,
+    kinds,
+    model_names,
+    models,
+    overall_rows,
+)
 from evals.dashboard.tables import heading_of, tables
-from evals.dashboard.words import PLURAL, SINGULAR, counted, digits, interval, label, line, number
+from evals.reports.charts import theme
+from evals.reports.html import environment, policy
+from evals.reports.wording import counted, digits, interval, label, line, number
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
+
+PACKAGE = "evals.dashboard"
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
@@ -30,7 +47,7 @@ def page(report: Report, sets: Mapping[str, list[Row]]) -> str:
     found = charts(report, sets)
     scripts = [_libraries(), (TEMPLATES / "dashboard.js").read_text(encoding="utf-8")]
     return (
-        environment()
+        environment(PACKAGE)
         .get_template("page.html")
         .render(
             report=report,

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import vl_convert
 
-from evals.dashboard import theme
 from evals.dashboard.charts import Chart, Spec, charts, without_legends
-from evals.dashboard.rows import MOST, Report, Row, first, kinds, models, named, overall_rows
-from evals.dashboard.words import PLURAL, counted, label
+from evals.dashboard.rows import MOST, PLURAL, Report, Row, first, kinds, models, named, overall_rows
+from evals.reports.charts import theme
+from evals.reports.wording import counted, label
 from judges.qualeval import Kind
 
 WIDTH = 560

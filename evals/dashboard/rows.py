@@ -10,11 +10,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from evals.dashboard.words import label, line
+from evals.reports.wording import label, line
 from judges.qualeval import Kind
 
 Report = Mapping[str, Any]
 Row = dict[str, Any]
+
+SINGULAR: dict[Kind, str] = {"domain": "domain", "subtask": "sub-task"}
+PLURAL: dict[Kind, str] = {"domain": "domains", "subtask": "sub-tasks"}
 
 ENOUGH = 10
 """Instances from which on an interval can be relied on. One of fewer is too narrow, and is marked."""

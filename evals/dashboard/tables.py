@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evals.dashboard.rows import ENOUGH, Report, Row, kinds, named
-from evals.dashboard.words import NONE, PLURAL, count, digits, interval, line, number, percent
+from evals.dashboard.rows import ENOUGH, PLURAL, Report, Row, kinds, named
+from evals.reports.wording import NONE, count, digits, interval, line, number, percent
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 

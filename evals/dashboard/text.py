@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from evals.dashboard import findings
 from evals.dashboard.making import making
-from evals.dashboard.rows import Report, Row, kinds
+from evals.dashboard.rows import PLURAL, SINGULAR, Report, Row, kinds
 from evals.dashboard.tables import Table, TableRow, heading_of, tables
-from evals.dashboard.words import PLURAL, SINGULAR, digits, interval, line, listed, number
+from evals.reports.markdown import escaped, markdown_table
+from evals.reports.wording import digits, interval, listed, number
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
-
-_MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&!$]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|(?:(?<=^\d)|(?<=^\d\d))[.)](?=\s)")
 
 
 def markdown(report: Report, sets: Mapping[str, list[Row]], pictures: Collection[str]) -> str:
@@ -38,11 +36,6 @@ def markdown(report: Report, sets: Mapping[str, list[Row]], pictures: Collection
         *_making(report),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def escaped(text: str) -> str:
-    """A text on one line that Markdown shows as it is."""
-    return _MARKUP.sub(lambda found: f"\\{found[0]}", line(text))
 
 
 def _head(report: Report) -> Iterator[str]:
@@ -153,10 +146,3 @@ def _discovery(kind: Kind, summary: Sequence[str], dropped: Sequence[tuple[str, 
     if dropped:
         names = ", ".join(f"{escaped(name)} ({mentions})" for name, mentions in dropped)
         yield f"Not kept: {names}{f', and {left_out} more' if left_out else ''}."
-
-
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """A table whose columns hold figures from the given one on."""
-    rules = ["---" if place < texts else "---:" for place in range(len(headings))]
-    lines = [[escaped(heading) for heading in headings], rules, *([escaped(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

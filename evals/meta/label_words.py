@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evals.dashboard.words import counted, first_few
+from evals.reports.wording import counted, first_few
 
 
 def of_metric(unscored: Mapping[str, int], unscored_labels: int, empty: int) -> Iterator[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from evals.dashboard.words import first_few
 from evals.meta.cells import finite
+from evals.reports.wording import first_few
 from evals.tasks import Fault
 from judges import catalog
 from judges.errors import MagistrateError

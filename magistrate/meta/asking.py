@@ -98,8 +98,8 @@ class Asking:
         """Who judged, for a report."""
         if judged is None:
             return {}
-        from evals.dashboard.words import first_few
         from evals.meta.verdicts import judges_of
+        from evals.reports.wording import first_few
 
         judges = first_few(judges_of(judged.values()), most=3, between="; ")
         verdicts = self.source.verdicts

@@ -38,11 +38,10 @@ def audit(
     """Which verdicts to check by hand: how far off each may be, and what a label of it would be worth."""
     from evals.meta.checks.audit import audit as audited
     from evals.meta.checks.audit_found import Options
-    from evals.meta.checks.audit_words import FILES, figures, files, page
-    from evals.meta.page import markdown
+    from evals.meta.checks.audit_report import FILES, document, figures, files
     from evals.meta.verdicts import origin
-    from evals.meta.writing import check_folder, check_unchanged, write
-    from magistrate.meta.showing import show
+    from evals.reports.files import check_folder, check_unchanged, write
+    from evals.reports.terminal import show
 
     with clear_errors(debug=debug):
         options = Options(
@@ -59,15 +58,14 @@ def audit(
         lists = FILES if human is not None else ()
         check_unchanged(output, (*lists, *(("to_label.csv",) if listed.random else ())))
         found = audited(verdicts, human, options)
-        made = page(found)
+        made = document(found)
         sources = {
             "verdicts": origin(verdicts, found.judges),
             "labels": human and human.name,
             "expected scores": what.expected or None,
             "seed": seed,
         }
-        write(output, "audit", figures(found), markdown(made), sources, files(found), lists)
-        show(made, output)
+        show(made, write(output, "audit", figures(found), made, sources, files(found), lists)[0])
 
 
 def _numbers(text: str | None) -> list[float]:

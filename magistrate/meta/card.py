@@ -81,7 +81,7 @@ def card(
     from evals.meta.card.runs import Plan, plan_runs
     from evals.meta.card.subject import Subject
     from evals.meta.card.weighing import read_people
-    from evals.meta.writing import check_folder
+    from evals.reports.files import check_folder
     from judges.sources import renamed
     from magistrate.studies import with_judge_model
 
@@ -201,8 +201,8 @@ def _judged(
 
 
 def _tell(console: Console, found: Card, said: Sequence[Mark], written: Path) -> None:
-    from evals.dashboard.words import line
     from evals.meta.card.words import TITLES
+    from evals.reports.wording import line
 
     table = figures_table("property", "mark", "figure")
     table.columns[1].justify = table.columns[2].justify = "left"

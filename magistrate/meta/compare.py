@@ -34,11 +34,10 @@ def compare(
     """Whether one system does better than another on the same samples, and how many it takes to see it."""
     from evals.meta.checks.compare import Options
     from evals.meta.checks.compare import compare as compared
-    from evals.meta.checks.compare_words import page
-    from evals.meta.page import markdown
+    from evals.meta.checks.compare_report import document
     from evals.meta.verdicts import origin
-    from evals.meta.writing import check_folder, write
-    from magistrate.meta.showing import show
+    from evals.reports.files import check_folder, write
+    from evals.reports.terminal import show
 
     with clear_errors(debug=debug):
         options = Options(
@@ -53,8 +52,7 @@ def compare(
         )
         check_folder(output, "compare")
         found = compared(first, second, options)
-        made = page(found)
+        made = document(found)
         judged = " and ".join(origin(path, judges) for path, judges in zip((first, second), found.judges, strict=True))
         sources = {"verdicts": judged, "expected scores": what.expected or None, "seed": seed}
-        write(output, "compare", asdict(found), markdown(made), sources)
-        show(made, output)
+        show(made, write(output, "compare", asdict(found), made, sources)[0])

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from judges import catalog
 from judges.bench import OwnBench
@@ -21,14 +19,10 @@ from magistrate.meta.running import STOPPED, judge_rows
 from magistrate.quiet import quiet
 from magistrate.share import check_any
 from magistrate.studies import with_judge_model
-from magistrate.terminal import clear_errors, figures_table, pairs, print_whole
+from magistrate.terminal import clear_errors, pairs
 
 if TYPE_CHECKING:
-    from evals.meta.grounded.report import Report
     from evals.tasks import Fault
-
-SHOWN = ("Finetuned Llama 3 8b", "GPT-4", "Human annotators")
-"""Published rows that are printed; the report has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +53,12 @@ def grouse(
 ) -> None:
     """Does the judge of grounded answers see each way in which an answer can fail? Test cases whose right grades are known."""
     from evals.meta.grounded.cases import read_cases
-    from evals.meta.grounded.pictures import pictures
     from evals.meta.grounded.reference import check_common, likeness, read_reference, unmatched
-    from evals.meta.grounded.report import Report, figures
+    from evals.meta.grounded.report import Report, document, figures
     from evals.meta.grounded.study import study
-    from evals.meta.grounded.text import markdown
     from evals.meta.verdicts import on_other_texts, read_verdicts
-    from evals.meta.writing import check_folder, write
+    from evals.reports.files import check_folder, write
+    from evals.reports.terminal import show
 
     with clear_errors(debug=folder.debug, stopped=STOPPED):
         options = pairs(option, "-O", "name=value")
@@ -107,36 +100,6 @@ def grouse(
             "limit": what.limit,
             "reference": report.reference,
         }
-        files = write(output, "grouse", figures(report), markdown(report), sources, dict(pictures(report)))
-        _tell(Console(), report, files[0])
+        said = document(report)
+        show(said, write(output, "grouse", figures(report), said, sources)[0])
         check_any(judged[one.id] for one in made.results)
-
-
-def _tell(console: Console, report: Report, file: Path) -> None:
-    from evals.dashboard.words import NONE, counted, interval, line
-    from evals.meta.grounded.report import published
-    from evals.meta.grounded.text import TITLES, called, likeness_rows, remarks
-
-    found = report.study
-    console.print(f"{called(report)}, {counted(len(found.results), 'case')}", markup=False, highlight=False)
-    table = figures_table("cases passed, %", "this judge", "95% interval", "one grade for all", "unscored")
-    beside = figures_table("cases passed, %", "this judge", *SHOWN)
-    rows = {row["evaluator"]: row for row in published()["agreement"]}
-    for metric, rate in found.rates.items():
-        ends = interval(100 * rate.low, 100 * rate.high, 1)
-        constant = f"{100 * found.constants[metric].rate:.1f}"
-        table.add_row(TITLES[metric], f"{100 * rate.rate:.1f}", ends, constant, f"{rate.unscored:,}")
-        beside.add_row(TITLES[metric], f"{100 * rate.rate:.1f}", *(f"{rows[name][metric]:.1f}" for name in SHOWN))
-    table.add_row("mean", f"{100 * found.total:.1f}", NONE, f"{100 * found.constant:.1f}", "")
-    beside.add_row("mean", f"{100 * found.total:.1f}", *(f"{rows[name]['total']:.1f}" for name in SHOWN))
-    print_whole(console, table)
-    print_whole(console, beside)
-    console.print(f"{report.comparison} The report has all of them.", markup=False, highlight=False)
-    if report.likeness:
-        likes = figures_table(escape(f"with {line(report.reference or '')}"), "figure", "value", "cases", "applies by one alone")
-        for row in likeness_rows(report):
-            likes.add_row(*row)
-        print_whole(console, likes)
-    for remark in remarks(report):
-        console.print(remark, markup=False, highlight=False)
-    console.print(f"report: {file}", markup=False, highlight=False)

@@ -66,12 +66,11 @@ def people(
     folder: FolderFlags,
 ) -> None:
     """How far a judge's scores go along with people's ratings, beside other people, BLEU and the like."""
-    from evals.meta.page import markdown
     from evals.meta.people.reading import read_rated
+    from evals.meta.people.report import document
     from evals.meta.people.study import Options, check_enough, study
-    from evals.meta.people.words import page
-    from evals.meta.writing import check_folder, write
-    from magistrate.meta.showing import show
+    from evals.reports.files import check_folder, write
+    from evals.reports.terminal import show
     from magistrate.quiet import quiet
 
     with clear_errors(debug=folder.debug, stopped=STOPPED):
@@ -117,7 +116,7 @@ def people(
         with quiet(enabled=not folder.debug):
             found = study(ratings, judged, options)
         found = replace(found, faults=[*found.faults, *faults])
-        made = page(found)
+        made = document(found)
         sources = {
             "data": data.name,
             "ratings": ", ".join(rated.human or ()) or None,
@@ -128,5 +127,4 @@ def people(
             "rounds": figures.rounds,
             "seed": figures.seed,
         }
-        write(folder.output, "people", asdict(found), markdown(made), sources)
-        show(made, folder.output)
+        show(made, write(folder.output, "people", asdict(found), made, sources)[0])

@@ -67,14 +67,14 @@ def preferences(
     option: JudgeOptions = None,
 ) -> None:
     """How often a judge prefers the answer that people prefer, in both orders, beside how often people do among themselves."""
-    from evals.meta.page import Page, markdown
     from evals.meta.people.choice_labels import labels_given
     from evals.meta.people.compared import read_compared
-    from evals.meta.people.preference_words import choices, page
+    from evals.meta.people.preference_report import choices, document
     from evals.meta.people.preferences import check_enough, chosen, study
     from evals.meta.people.rater_choices import Options
-    from evals.meta.writing import check_folder, write
-    from magistrate.meta.showing import show
+    from evals.reports.document import Document
+    from evals.reports.files import check_folder, write
+    from evals.reports.terminal import show
 
     with clear_errors(debug=folder.debug, stopped=STOPPED):
         columns = [column.strip() for column in chose.human.split(",")] if chose.human else []
@@ -97,7 +97,7 @@ def preferences(
         )
         check_folder(folder.output, "preferences", None if folder.overwrite else data.name)
         if source.no_judge and len(compared.raters) < 2:
-            show(Page("", list(choices(chosen(compared), compared.whose))), None)
+            show(Document("", list(choices(chosen(compared), compared.whose))))
             raise MagistrateError("with one rater and no judge there is nothing to set beside each other; leave out `--no-judge`")
         check_enough(compared)
         asking = asking.with_model()
@@ -106,7 +106,7 @@ def preferences(
             compared, judged, Options(rounds=intervals.rounds, level=intervals.level, seed=intervals.seed, called=asking.called)
         )
         found = replace(found, faults=[*found.faults, *faults])
-        made = page(found)
+        made = document(found)
         sources = {
             "data": data.name,
             "choices": chose.human,
@@ -117,5 +117,4 @@ def preferences(
             "rounds": intervals.rounds,
             "seed": intervals.seed,
         }
-        write(folder.output, "preferences", asdict(found), markdown(made), sources)
-        show(made, folder.output)
+        show(made, write(folder.output, "preferences", asdict(found), made, sources)[0])

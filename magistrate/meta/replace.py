@@ -48,11 +48,10 @@ def replace(
     """Whether a judge may stand in for the people who annotate: the alternative annotator test."""
     from evals.meta.checks.replace import Options
     from evals.meta.checks.replace import replace as replaced
-    from evals.meta.checks.replace_words import figures, page
-    from evals.meta.page import markdown
+    from evals.meta.checks.replace_report import document, figures
     from evals.meta.verdicts import origin
-    from evals.meta.writing import check_folder, write
-    from magistrate.meta.showing import show
+    from evals.reports.files import check_folder, write
+    from evals.reports.terminal import show
 
     with clear_errors(debug=debug):
         options = Options(
@@ -71,7 +70,7 @@ def replace(
         )
         check_folder(output, "replace")
         found = replaced(verdicts, human, options)
-        made = page(found)
+        made = document(found)
         sources = {
             "verdicts": origin(verdicts, found.judges),
             "labels": human.name,
@@ -83,8 +82,7 @@ def replace(
             "items": labels.items and labels.items.name,
             "by": labels.item,
         }
-        write(output, "replace", figures(found), markdown(made), sources)
-        show(made, output)
+        show(made, write(output, "replace", figures(found), made, sources)[0])
 
 
 def _epsilon(epsilon: float | None, annotators: str | None) -> float:

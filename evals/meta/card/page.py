@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from evals.dashboard.frame import environment, policy
-from evals.dashboard.words import label
 from evals.meta.card.card import Card
 from evals.meta.card.marks import LEAST, Mark
 from evals.meta.card.tables import reasons
 from evals.meta.card.words import facts, lead, parts, title
-from evals.meta.writing import as_json
+from evals.reports.files import as_json
+from evals.reports.html import environment, policy
+from evals.reports.wording import label
 from evals.whole_files import write_whole
 from judges.errors import MagistrateError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evals.dashboard.words import NONE, line, number
 from evals.meta.card.measured import Figure
+from evals.reports.wording import NONE, line, number
 
 
 @dataclass(frozen=True, slots=True)

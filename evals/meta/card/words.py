@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.dashboard.words import NONE, counted, line, number
 from evals.meta.card.card import Card
 from evals.meta.card.marks import Mark
 from evals.meta.card.probing import Probed
@@ -13,6 +12,7 @@ from evals.meta.card.steadiness import Change
 from evals.meta.card.tables import Cell, Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
 from judges.catalog import JUDGES
 from judges.rubric import Rubric
+from evals.reports.wording import NONE, counted, line, number
 
 TITLES = {
     "again": "Asked again",

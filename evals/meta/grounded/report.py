@@ -1,21 +1,30 @@
-"""What a report of a judge's test cases holds, and the same as JSON."""
+"""What a report of a judge's test cases holds, and what it says."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from evals.meta.grounded.cases import PUBLISHED
+from evals.meta.grounded.conditions import ALL, FOLLOWING
+from evals.meta.grounded.matrix import HEADINGS, TITLES, UNLABELLED, matrix
 from evals.meta.grounded.reference import Likeness
-from evals.meta.grounded.study import LEVEL, Study
+from evals.meta.grounded.study import LEVEL, Constant, Rate, Study
+from evals.reports.document import Block, Chart, Document, Heading, Only, Strong, Table, Text, to_know
+from evals.reports.wording import NONE, counted, fault_lines, interval, line, number, percent
 from evals.tasks import Fault
 
 SIZE = 144
 """Cases of GroUSE's own set."""
+
+SHOWN = ("Finetuned Llama 3 8b", "GPT-4", "Human annotators")
+"""Published rows that the terminal shows; the report has all."""
+
+EACH = tuple(one.capitalize() for one in HEADINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +90,145 @@ def figures(report: Report) -> dict[str, Any]:
 def published() -> Mapping[str, Any]:
     """The tables of GroUSE's authors: ``agreement`` and ``correlation``, a row an evaluator, and their ``source``."""
     return tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
+
+
+def document(report: Report) -> Document:
+    """The report as a document."""
+    whole = [*_head(report), *_rates(report), *_kinds(report), *_likeness(report), *_questions(report)]
+    blocks = [Only("terminal", list(_short(report))), Only("markdown", whole), *to_know(remarks(report))]
+    return Document(f"Grounded answers: {called(report)}", blocks)
+
+
+def remarks(report: Report) -> list[str]:
+    """What a reader should know of what is and is not in the figures, a sentence each."""
+    told = [f"{counted(amount, 'case')} unscored: {why}" for why, amount in report.study.unscored.items()]
+    told += fault_lines(report.faults)
+    told += [f"{TITLES[metric]}: no figure, as {one.reason}" for metric, one in report.likeness.items() if one.reason]
+    return told
+
+
+def called(report: Report) -> str:
+    """The judge with its options."""
+    options = ", ".join(f"{name}={value}" for name, value in report.options.items())
+    return line(f"{report.judge} ({options})" if options else report.judge)
+
+
+def likeness_rows(report: Report) -> list[list[str]]:
+    """A row a metric: how far the judge goes together with the reference evaluator."""
+    rows = []
+    for metric, one in report.likeness.items():
+        figure, alone = ("F1, macro", NONE) if metric in FOLLOWING else ("Spearman", f"{one.one_sided:,}")
+        rows.append([TITLES[metric], figure, number(one.value, 2), f"{one.count:,}", alone])
+    return rows
+
+
+def _short(report: Report) -> Iterator[Block]:
+    """What the terminal shows."""
+    found = report.study
+    yield f"{called(report)}, {counted(len(found.results), 'case')}"
+    rows, beside = [], []
+    evaluators = {row["evaluator"]: row for row in published()["agreement"]}
+    for metric, rate in found.rates.items():
+        title, own = TITLES[metric], _hundredths(rate.rate)
+        ends = interval(100 * rate.low, 100 * rate.high, 1)
+        rows.append((title, own, ends, _hundredths(found.constants[metric].rate), f"{rate.unscored:,}"))
+        beside.append((title, own, *(f"{evaluators[name][metric]:.1f}" for name in SHOWN)))
+    total = _hundredths(found.total)
+    rows.append(("mean", total, NONE, _hundredths(found.constant), ""))
+    beside.append(("mean", total, *(f"{evaluators[name]['total']:.1f}" for name in SHOWN)))
+    yield Table(("cases passed, %", "this judge", "95% interval", "one grade for all", "unscored"), rows)
+    yield Table(("cases passed, %", "this judge", *SHOWN), beside)
+    yield f"{report.comparison} The report has all of them."
+    if report.likeness:
+        yield Table((f"with {report.reference}", "figure", "value", "cases", "applies by one alone"), likeness_rows(report))
+
+
+def _hundredths(rate: float) -> str:
+    return f"{100 * rate:.1f}"
+
+
+def _head(report: Report) -> Iterator[Block]:
+    found = report.study
+    sets = len({one.set for one in found.results})
+    yield Text(
+        (
+            f"{counted(len(found.results), 'case')} ({report.title}): {counted(len(found.kinds), 'kind')} of answers to "
+            f"{counted(sets, 'question')}. Each says what a right grade is; the judge passes it if its grade is one. Over all "
+            "six metrics it passes ",
+            Strong(percent(found.total)),
+            ".",
+        )
+    )
+
+
+def _rates(report: Report) -> Iterator[Block]:
+    found = report.study
+    yield Heading("Cases passed")
+    rows = []
+    for metric, one in found.rates.items():
+        counts = f"{one.passed:,}", f"{one.failed:,}", f"{one.unscored:,}"
+        rows.append((TITLES[metric], *counts, percent(one.rate), _interval(one), _best(found.constants[metric])))
+    rows.append(("mean of the six", "", "", "", percent(found.total), NONE, percent(found.constant)))
+    yield Table(("Metric", "Passed", "Failed", "Unscored", "Rate", "95% interval", "One grade for all"), rows)
+    yield (
+        "Unscored cases count as not passed. Intervals are Wilson's. The mean has none, as the six metrics of a case go "
+        "together. One grade for all: what a judge would pass that gives every case the same grade, the best one. A rate "
+        "that is not above it says nothing for the judge."
+    )
+    yield Chart("matrix", "Which cases are passed", matrix(found, called(report)))
+    yield Heading("Beside published rates", 3)
+    own = (called(report), NONE, *_shares(found.rates), percent(found.total))
+    others = [
+        (row["evaluator"], row["protocol"], *(f"{row[metric]:.2f}%" for metric in (*ALL, "total")))
+        for row in published()["agreement"]
+    ]
+    yield Table(("Evaluator", "Prompts", *EACH, "Mean"), [own, *others], 2)
+    yield f"{report.comparison} Source: {published()['source']}."
+
+
+def _shares(rates: Mapping[str, Rate]) -> list[str]:
+    return [percent(one.rate) for one in rates.values()]
+
+
+def _best(one: Constant) -> str:
+    return f"{percent(one.rate)} ({'does not apply' if one.grade is None else one.grade})"
+
+
+def _interval(rate: Rate) -> str:
+    return f"{percent(rate.low)} to {percent(rate.high)}"
+
+
+def _kinds(report: Report) -> Iterator[Block]:
+    yield Heading("By kind of answer")
+    rows = []
+    for kind, rates in report.study.kinds.items():
+        one = rates[ALL[0]]
+        rows.append((kind or UNLABELLED, f"{one.passed + one.failed + one.unscored:,}", *_shares(rates)))
+    yield Table(("Kind", "Cases", *EACH), rows)
+
+
+def _likeness(report: Report) -> Iterator[Block]:
+    if report.reference is None:
+        return
+    yield Heading(f"Together with {report.reference}")
+    yield Table(("Metric", "Figure", "Value", "Cases", "Applies by one alone"), likeness_rows(report), 2)
+    yield (
+        "Spearman's correlation is over cases where both gave a number. F1 is the mean of the F1-scores of the outcomes 1, 0 and "
+        "“does not apply”, as far as they occur: with 1 alone to find, both metrics would have the same figure."
+    )
+    yield Heading("Beside published correlations with GPT-4", 3)
+    own = (called(report), NONE, *(number(report.likeness[metric].value, 2) for metric in ALL))
+    others = [
+        (row["evaluator"], row["protocol"], *(number(row[metric], 2) for metric in ALL)) for row in published()["correlation"]
+    ]
+    yield Table(("Evaluator", "Prompts", *EACH), [own, *others], 2)
+    yield (
+        "The published figures are with GPT-4 on 200 answers of the authors' validation set, other cases than these and another "
+        "reference."
+    )
+
+
+def _questions(report: Report) -> Iterator[Block]:
+    yield Heading("Questions")
+    names = dict.fromkeys(one.set for one in report.study.results)
+    yield Table(("Number", "Question"), [(str(place), name) for place, name in enumerate(names, start=1)], 2)

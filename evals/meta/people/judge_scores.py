@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.dashboard.words import counted
 from evals.meta.cells import finite
+from evals.reports.wording import counted
 from evals.tasks import Fault, add_fault
 from judges.catalog import JUDGES
 from judges.errors import MagistrateError

@@ -13,7 +13,7 @@ from evals.arena.page import page
 from evals.arena.rating import Options
 from evals.arena.report import report
 from evals.arena.words import pictured, rank
-from evals.dashboard.words import interval, line, number
+from evals.reports.wording import interval, line, number
 from tests.evals.arena import examples
 from tests.evals.arena.reading import PAGES, Figures, opened, table
 from tests.evals.arena.test_text import WORDS_FOR_NOTHING

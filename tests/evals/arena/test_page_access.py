@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from evals.dashboard.words import number
+from evals.reports.wording import number
 from tests.evals.arena.reading import PAGES, Figures, opened
 from tests.evals.dashboard.browser import Reader
 

@@ -13,7 +13,7 @@ from evals.arena.rating import Options
 from evals.arena.report import report
 from evals.arena.text import markdown
 from evals.arena.words import bias_rows, called, fault_words, lead, pictured, rank
-from evals.dashboard.words import interval, line, number
+from evals.reports.wording import interval, line, number
 from tests.evals.arena import examples
 
 WORDS_FOR_NOTHING = re.compile(r"\b(?:nan|NaN|None|inf|Infinity|null|undefined)\b")

@@ -19,7 +19,7 @@ from evals.arena.rating import Options
 from evals.arena.report import report
 from evals.arena.verdict_forms import Record
 from evals.arena.writing import write
-from evals.dashboard import theme
+from evals.reports.charts import theme
 from judges.errors import MagistrateError
 from tests.evals.arena import examples
 

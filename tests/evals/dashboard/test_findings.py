@@ -11,8 +11,8 @@ from evals.dashboard.findings import MOST_WEAK, faithfulness_rows, faults, lead,
 from evals.dashboard.making import making
 from evals.dashboard.page import page
 from evals.dashboard.text import markdown
-from evals.dashboard.words import counted, duration, interval, label, listed, number
 from evals.plain_text import plain
+from evals.reports.wording import counted, duration, interval, label, listed, number
 from tests.evals.dashboard import strange
 from tests.evals.dashboard.examples import WEAK, dialogsum
 

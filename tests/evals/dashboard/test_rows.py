@@ -19,7 +19,7 @@ from evals.dashboard.rows import (
     proficiency_rows,
 )
 from evals.dashboard.tables import MOST_PAIRS, tables
-from evals.dashboard.words import percent
+from evals.reports.wording import percent
 from tests.evals.dashboard import strange
 from tests.evals.dashboard.examples import dialogsum
 

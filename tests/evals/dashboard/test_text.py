@@ -9,8 +9,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evals.dashboard.charts import row_sets
-from evals.dashboard.text import escaped, markdown
-from evals.dashboard.words import interval, number, percent
+from evals.dashboard.text import markdown
+from evals.reports.markdown import escaped
+from evals.reports.wording import interval, number, percent
 from tests.evals.dashboard import strange
 from tests.evals.dashboard.examples import dialogsum
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from evals.dashboard.words import line
 from evals.meta.card.card import Card
 from evals.meta.card.marks import RULES, TOO_FEW, Mark, marks
 from evals.meta.card.page import page, write_card
 from evals.meta.card.words import TITLES, parts
+from evals.reports.wording import line
 from judges.errors import MagistrateError
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise

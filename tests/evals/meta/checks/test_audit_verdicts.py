@@ -15,9 +15,9 @@ from scipy import stats
 
 from evals.meta.checks.audit import audit
 from evals.meta.checks.audit_found import Audit, Options
-from evals.meta.checks.audit_words import figures, files, page
+from evals.meta.checks.audit_report import document, figures, files
 from evals.meta.checks.worth import expected_errors, groups_of, squared_errors, strength
-from evals.meta.page import markdown
+from evals.reports.markdown import markdown
 from evals.statistics.conformal import split_conformal
 from judges.errors import MagistrateError
 from judges.expected import Expectation
@@ -195,7 +195,7 @@ def test_unscored_verdicts_come_first_as_a_group_of_their_own(made: Made) -> Non
     assert [row["score"] for row in rows[2:]] == ["5", "5"]
     (metric,) = found.metrics
     assert (metric.unscored, metric.unscored_labels) == ({"context overflow": 4}, 1)
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "4 samples left out: context overflow" in text
     assert "1 label not used, of samples that the judge gave no number" in text
 
@@ -207,7 +207,7 @@ def test_too_few_labels_for_intervals_leave_the_list(made: Made) -> None:
     assert metric.intervals is None
     assert metric.no_intervals == "there are 20 labels of scored items; intervals that hold 0.95 of the time need 28"
     assert (metric.verdicts[0].low, len(metric.to_check)) == (None, 50)
-    assert "good: no intervals: there are 20 labels" in markdown(page(found))
+    assert "good: no intervals: there are 20 labels" in markdown(document(found))
     made.rows = made.rows[:9]
     with pytest.raises(MagistrateError, match="there are 9 labels of scored items; at least 10"):
         audit(*made.files())
@@ -216,7 +216,7 @@ def test_too_few_labels_for_intervals_leave_the_list(made: Made) -> None:
 def test_intervals_as_wide_as_the_scale_are_told_of(made: Made) -> None:
     chance = np.random.default_rng(0)
     made.rows = [{**row, "good": int(chance.integers(1, 6))} for row in made.rows]
-    text = markdown(page(audit(*made.files())))
+    text = markdown(document(audit(*made.files())))
     assert "intervals are too wide to be of use" in text
 
 
@@ -236,7 +236,7 @@ def test_labels_of_any_number_have_intervals_of_numbers(made: Made) -> None:
     found = audit(*made.files())
     assert found.metrics[0].intervals is not None
     assert found.metrics[0].intervals.legal is None
-    assert "intervals are of numbers" in markdown(page(found))
+    assert "intervals are of numbers" in markdown(document(found))
 
 
 def test_ids_are_drawn_by_lot_among_those_without_a_label(made: Made) -> None:
@@ -250,7 +250,7 @@ def test_ids_are_drawn_by_lot_among_those_without_a_label(made: Made) -> None:
     rows = list(csv.reader(io.StringIO(files(found)["to_label.csv"])))
     assert rows[0] == ["id", "good"]
     assert [row[0] for row in rows[1:]] == list(found.at_random)
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "do not give their labels to `magistrate estimate`".replace("`", "\\`") in text
     with pytest.raises(MagistrateError, match="211 ids are to be drawn, and 209 scored ones have no label"):
         audit(verdicts, labels, Options(random=211))

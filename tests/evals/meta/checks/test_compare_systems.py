@@ -16,8 +16,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
 from evals.meta.checks.compare import Options, compare
-from evals.meta.checks.compare_words import page
-from evals.meta.page import markdown
+from evals.meta.checks.compare_report import document
+from evals.reports.markdown import markdown
 from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.verdict import Verdict
@@ -159,7 +159,7 @@ def test_nothing_that_is_left_out_is_lost(made: Made) -> None:
     good, _, true = found.metrics
     assert good.unscored == {"a": {"context overflow": 1}, "b": {"the verdict has no number for it": 1}}
     assert (good.samples, true.samples) == (ITEMS - 2, ITEMS - 1)
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "12 rows: verdict of b alone: only-b0" in text
     assert "good: 1 sample of a left out: context overflow" in text
 
@@ -212,16 +212,16 @@ def test_other_judges_are_warned_of(made: Made) -> None:
     made.second = [replace(one, fingerprint="g") for one in made.second]
     found = compare(*made.files())
     assert "their fingerprints differ" in found.notes[0]
-    assert "their fingerprints differ" in markdown(page(found))
+    assert "their fingerprints differ" in markdown(document(found))
 
 
 def test_sentences_name_the_better_one(made: Made) -> None:
-    text = markdown(page(compare(*made.files(), Options(names=("new", "old")))))
+    text = markdown(document(compare(*made.files(), Options(names=("new", "old")))))
     good = compare(*made.files()).metrics[0]
     assert f"- good: new scores {good.difference:.3f} higher than old, p adjusted is" in text
     assert "- same: no difference is shown, p adjusted is 1.0000." in text
     first, second = made.files()
-    turned = markdown(page(compare(second, first, Options(names=("old", "new")))))
+    turned = markdown(document(compare(second, first, Options(names=("old", "new")))))
     assert f"- good: new scores {good.difference:.3f} higher than old" in turned
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from evals.meta.checks.replace import Options, replace
-from evals.meta.checks.replace_words import figures, page
-from evals.meta.page import markdown
+from evals.meta.checks.replace_report import document, figures
+from evals.reports.markdown import markdown
 from evals.statistics.alternative_annotator import alternative_annotator
 from judges.errors import MagistrateError
 from judges.expected import Expectation
@@ -106,11 +106,11 @@ def test_samples_about_one_thing_go_together(made: Made) -> None:
     assert found.metrics[0].found == alternative_annotator(
         made.truth[: ITEMS - 2], made.people[: ITEMS - 2], graded=True, subjects=about
     )
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "samples are about 31 things, and the test is that of these" in text
     assert "2 rows: left out: items.csv names no item" in text
     assert "takes samples as independent" not in text
-    assert "takes samples as independent" in markdown(page(replace(*made.write())))
+    assert "takes samples as independent" in markdown(document(replace(*made.write())))
 
 
 def test_a_judge_that_guesses_fails(made: Made) -> None:
@@ -118,13 +118,13 @@ def test_a_judge_that_guesses_fails(made: Made) -> None:
     made.verdicts = [scored(f"s{place}", good=int(chance.integers(1, 6))) for place in range(ITEMS)]
     found = replace(*made.write())
     assert found.metrics[0].found.winning_rate == 0
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "good: the judge may not stand in for an annotator: it replaces 0 of 3 (winning rate 0.00" in text
 
 
 def test_the_page_says_what_is_decided_and_of_whom(made: Made) -> None:
     found = replace(*made.write())
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "good: the judge may stand in for an annotator: it replaces 3 of 3 (winning rate 1.00" in text
     assert "| ann | Student | 60 |" in text
     report = json.loads(json.dumps(figures(found), allow_nan=False))
@@ -169,13 +169,13 @@ def test_nothing_that_is_left_out_is_lost(made: Made) -> None:
         "no verdict in verdicts.jsonl": 1,
     }
     assert {good.raters[rater]: items for rater, items in good.found.few.items()} == {"dan": 18}
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "1 annotator left out, with fewer than 30 items: dan (18)" in text
     few = replace(*made.write(), Options(few=True))
     assert few.metrics[0].found.raters[3].test == "Wilcoxon"
     assert (
         "1 annotator with fewer than 30 items, tested by Wilcoxon's signed ranks, which replaces people far too readily"
-        in markdown(page(few))
+        in markdown(document(few))
     )
 
 

@@ -18,12 +18,12 @@ from statsmodels.stats.proportion import proportion_confint
 
 from evals.meta.grounded.cases import Case, read_cases
 from evals.meta.grounded.conditions import ALL, FOLLOWING, Condition
-from evals.meta.grounded.pictures import pictures, places
+from evals.meta.grounded.matrix import places
 from evals.meta.grounded.reference import likeness, macro_f1, read_reference, unmatched
-from evals.meta.grounded.report import Report, figures, published
+from evals.meta.grounded.report import Report, document, figures, published, remarks
 from evals.meta.grounded.study import Study, study
-from evals.meta.grounded.text import markdown, remarks
-from evals.meta.writing import as_json
+from evals.reports.files import as_json
+from evals.reports.markdown import markdown
 from judges.errors import MagistrateError
 from judges.grouse import METRICS
 from judges.judge import Score
@@ -289,7 +289,7 @@ def test_the_report_shows_anyones_names_and_no_nan(tmp_path: Path) -> None:
     one = {result.id: result.grades for result in found.results}
     other = {name: {"answer_relevancy": 3.0} for name in one}
     report = report_of(found, reference="gpt.csv", likeness=likeness(one, other))
-    text = markdown(report)
+    text = markdown(document(report))
     assert r"# Grounded answers: a \[strange\] \| judge (per_metric=yes)" in text
     assert r"1 case unscored: answer \| cut off \<b\>" in text
     assert "| Human annotators | Adapted protocol | 98.96% | 96.88% |" in text
@@ -298,9 +298,9 @@ def test_the_report_shows_anyones_names_and_no_nan(tmp_path: Path) -> None:
     assert "relevancy: no figure, as one of the two gives the same grade" in remarks(report)[1]
     assert "nan" not in text.lower().split()
     whole, part = found, study(CASES[:5], verdicts)
-    assert "are on the same cases." in markdown(Report(judge="m", options={}, cases="illuin/grouse", study=whole))
-    assert "are on all 144 cases." in markdown(Report(judge="m", options={}, cases="illuin/grouse", study=part))
-    assert "of use only if these are the same" in markdown(Report(judge="m", options={}, cases="c.jsonl", study=whole))
+    assert "are on the same cases." in markdown(document(Report(judge="m", options={}, cases="illuin/grouse", study=whole)))
+    assert "are on all 144 cases." in markdown(document(Report(judge="m", options={}, cases="illuin/grouse", study=part)))
+    assert "of use only if these are the same" in markdown(document(Report(judge="m", options={}, cases="c.jsonl", study=whole)))
     again = json.loads(as_json(figures(report)))
     assert again["rates"]["completeness"]["unscored"] == 1
     assert again["likeness"]["answer_relevancy"]["value"] is None
@@ -310,7 +310,7 @@ def test_the_report_shows_anyones_names_and_no_nan(tmp_path: Path) -> None:
 
 def test_the_matrix_is_drawn_for_any_cases() -> None:
     found = study(CASES, drawn(5))
-    ((name, image),) = pictures(report_of(found))
+    ((name, image),) = document(report_of(found)).pictures().items()
     assert (name, image[:8]) == ("matrix.png", b"\x89PNG\r\n\x1a\n")
     columns, kinds = places(found.results)
     assert (list(columns), len(kinds)) == ([str(number) for number in range(1, 10)], 16)
@@ -331,5 +331,5 @@ def test_kinds_and_questions_may_repeat_and_be_many(questions: int, kinds: int, 
     if times == 30:
         assert list(columns)[:3] == ["1", "1b", "1c"]
         assert list(columns)[25:28] == ["1z", "1.27", "1.28"]
-    ((_, image),) = pictures(report_of(found))
+    ((_, image),) = document(report_of(found)).pictures().items()
     assert image

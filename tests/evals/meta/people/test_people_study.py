@@ -14,14 +14,14 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 from scipy import stats
 
-from evals.dashboard.words import NONE
-from evals.meta.page import markdown
 from evals.meta.people.judge_scores import MEAN, judge_scores
 from evals.meta.people.rated import Rated, RatedSet
 from evals.meta.people.raters import scales_differ
 from evals.meta.people.reading import read_rated
+from evals.meta.people.report import document
 from evals.meta.people.study import ALL, RATERS, Group, Options, People, study
-from evals.meta.people.words import page
+from evals.reports.markdown import markdown
+from evals.reports.wording import NONE
 from evals.statistics.association import COEFFICIENTS, associations
 from judges.errors import MagistrateError
 from judges.expected import Expectation
@@ -106,7 +106,7 @@ def test_the_sets_of_grade_stand_by_themselves_and_together(data: Path) -> None:
     raters = found.groups[0].raters["Quality"]
     assert raters.interval == pytest.approx(wanted, abs=1e-9)
     assert (raters.least, raters.most) == (9, 11)
-    assert "| Quality | 0.084 | 0.084 | 300 | 9 to 11 |" in markdown(page(found))
+    assert "| Quality | 0.084 | 0.084 | 300 | 9 to 11 |" in markdown(document(found))
     # Each place of raters weighs as many samples as it has.
     coefficients, weights = [], []
     for one in range(11):
@@ -219,14 +219,14 @@ def test_expected_scores_have_rows_of_their_own() -> None:
     wanted = stats.pearsonr(made.judge[rows, 0] + 0.01 * np.array(rows), made.people.mean(axis=1)[rows]).statistic
     assert line(whole, "grammar, expected")["quality"]["pearson"].value == pytest.approx(wanted)
     assert [(one.what, one.ids) for one in found.faults] == [("verdict without expected scores", ["s5"])]
-    assert "grammar, expected, quality: 39 of 40 samples have it" in markdown(page(found))
+    assert "grammar, expected, quality: 39 of 40 samples have it" in markdown(document(found))
 
 
 def test_what_is_undefined_is_a_sign_with_its_reason() -> None:
     made = Made()
     made.verdicts = {name: verdict(name, {"grammar": 3, "kind": "fine"}) for name in made.verdicts}
     found = made.found()
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert f"| grammar | {NONE} | {NONE} |" in text
     assert "- grammar, quality: it is the same of every sample, so no correlation is defined" in text
     assert "- grammar, tone: it and people's mean are the same of every sample, so no correlation is defined" in text
@@ -248,7 +248,7 @@ def test_nothing_that_is_left_out_is_lost() -> None:
     assert found.unscored == {"context overflow": 1}
     faults = {one.what: one.ids for one in found.faults}
     assert faults == {"no verdict": ["s2"], "verdict of no sample of this file": ["other"]}
-    text = markdown(page(found))
+    text = markdown(document(found))
     told = "the tables are of the 39 of 40 samples that have a verdict"
     for said in ("1 sample not scored: context overflow", "37 of 39 samples have it", "1 row: no verdict: s2", told):
         assert said in text
@@ -271,7 +271,7 @@ def test_one_rater_has_no_ceiling() -> None:
         for one in made.samples
     ]
     found = study(RatedSet("mine", made.samples, ["quality"]), None, QUICK)
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert f"| a rater and the others | {NONE} |" in text
     assert "- a rater and the others: there is one rating of each sample at the most" in text
     assert "- quality: no alpha: there is one rating of each sample at the most" in text
@@ -319,7 +319,7 @@ def test_few_items_have_no_interval() -> None:
     ]
     found = made.found()
     assert line(found.groups[0], "grammar")["quality"]["pearson"].low is None
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert (
         "- grammar, quality; sense, quality; mean of the metrics, quality; a rater and the others, quality: "
         "no interval: 9 items are too few, 10 are needed" in text

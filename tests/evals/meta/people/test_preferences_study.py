@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.dashboard.words import NONE
-from evals.meta.page import markdown
 from evals.meta.people.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, choice_of, labels_given
 from evals.meta.people.compared import Compared, ComparedSet, majority, read_compared
-from evals.meta.people.preference_words import page
+from evals.meta.people.preference_report import document
 from evals.meta.people.preferences import Part, Preferences, study
 from evals.meta.people.rater_choices import Options
+from evals.reports.markdown import markdown
+from evals.reports.wording import NONE
 from judges.errors import MagistrateError
 from judges.judge import Score
 from judges.pairwise import Pairwise
@@ -130,7 +130,7 @@ def test_the_judge_is_set_against_the_majority_and_against_each_rater(pandalm: C
     table = {(choice, other): amount for choice, other, amount in found.judged.confusion}
     assert table[1, 2] == ((judge == 1) & (most == 2)).sum()
     assert sum(table.values()) == 999
-    assert f"{table[1, 2]} |" in markdown(page(found))
+    assert f"{table[1, 2]} |" in markdown(document(found))
 
 
 @pytest.mark.parametrize(
@@ -265,11 +265,11 @@ def test_the_meaning_of_labels_and_the_shares_are_told(tmp_path: Path) -> None:
         ("second", ["1"], 4, 4 / 12),
         ("tie", ["2"], 4, 4 / 12),
     ], "of the pairs with a verdict"
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "| second better | 1 | 4 | 33.3% |" in text
     assert "Labels mean what Auto-J says." in text
     path.write_text("".join(json.dumps(row) + "\n" for row in SHAPES["JudgeBench"][0]))
-    text = markdown(page(study(read_compared(path), {f"judgebench-p{n}": verdict("", "A") for n in range(12)}, QUICK)))
+    text = markdown(document(study(read_compared(path), {f"judgebench-p{n}": verdict("", "A") for n in range(12)}, QUICK)))
     assert "| tie | a=b | 4 | 33.3% |" in text
     assert "All labels are words." in text
 
@@ -339,7 +339,7 @@ def test_nothing_that_is_left_out_is_lost() -> None:
         "verdict of no sample of this file": ["strange"],
     }
     assert part(found, "all pairs").majority.rows == 6, "of nine scored pairs three have no majority"
-    text = markdown(page(found))
+    text = markdown(document(found))
     for said in ("3 have no majority", "1 pair not scored: the orders disagree", "1 row: no verdict: p4"):
         assert said in text
     assert " nan" not in text.lower()
@@ -351,7 +351,7 @@ def test_a_judge_that_always_says_the_same_is_told_of() -> None:
     assert found.judged is not None
     assert found.judged.consistent is None, "only one order was asked"
     assert [one.name for one in found.judged.parts] == ["all pairs"] * 2 + ["people unanimous"] * 2
-    text = markdown(page(found))
+    text = markdown(document(found))
     assert "the judge names the same on every pair, tie, so its kappa is 0 whatever people name" in text
     assert "- all pairs, no ties; people unanimous, no ties: there is no such pair" in text
     assert "all pairs, majority; all pairs, a rater; people unanimous, majority;" in text
@@ -385,7 +385,7 @@ def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
     }
     alone = study(read_compared(path, ["anna"], fields=fields), None, QUICK)
     assert alone.raters.alpha is None
-    assert f"| a rater and the majority of the others | 0 | {NONE} | {NONE} |" in markdown(page(alone))
+    assert f"| a rater and the majority of the others | 0 | {NONE} | {NONE} |" in markdown(document(alone))
 
 
 def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:

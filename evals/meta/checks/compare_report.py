@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evals.dashboard.words import NONE, count, counted, interval, number, percent
 from evals.meta.checks.compare import Comparison, MetricComparison
-from evals.meta.page import Block, Figures, Heading, Page, Remarks, chance, fault_lines
+from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
+from evals.reports.wording import NONE, chance, count, counted, fault_lines, interval, number, percent
 
 
-def page(found: Comparison) -> Page:
-    """The comparison as a page."""
-    return Page(f"{found.names[0]} against {found.names[1]}", list(_blocks(found)))
+def document(found: Comparison) -> Document:
+    """The comparison as a document."""
+    return Document(f"{found.names[0]} against {found.names[1]}", list(_blocks(found)))
 
 
 def _blocks(found: Comparison) -> Iterator[Block]:
     first, second = found.names
     if found.notes:
-        yield Remarks(found.notes)
-    yield Remarks([_verdict(one, found) for one in found.metrics])
+        yield Notes(found.notes)
+    yield Notes([_verdict(one, found) for one in found.metrics])
     yield Heading("Differences")
-    yield Figures(
+    yield Table(
         ("metric", first, second, "difference", f"{found.level:.4g} interval", "p", "p adjusted"),
         [
             (
@@ -36,7 +36,7 @@ def _blocks(found: Comparison) -> Iterator[Block]:
         ],
     )
     yield Heading("Samples")
-    yield Figures(
+    yield Table(
         (
             "metric",
             f"{first} higher",
@@ -68,9 +68,7 @@ def _blocks(found: Comparison) -> Iterator[Block]:
         "items needed is how many would show the difference found as often, were it the true one. Both are for as many metrics "
         "as are tested."
     )
-    if lines := list(_left_out(found)):
-        yield Heading("What to know")
-        yield Remarks(lines)
+    yield from to_know(_left_out(found))
 
 
 def _verdict(one: MetricComparison, found: Comparison) -> str:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evals.dashboard.words import NONE, count, counted, number, percent
-from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
 from evals.meta.people.choice_labels import FIRST, SECOND, TIE
 from evals.meta.people.choice_labels import NAMES as CHOICE_NAMES
-from evals.meta.people.figures import figure_cell
 from evals.meta.people.preferences import CHOICES, Chosen, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
+from evals.reports.document import Block, Document, Heading, Table, to_know
+from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number, percent
 from evals.statistics.nominal import Nominal, Share
 
 NAMES: Mapping[int | None, str] = {FIRST: "first better", SECOND: "second better", TIE: "tie", None: "no majority"}
 
 
-def page(found: Preferences) -> Page:
-    """The study as a page."""
+def document(found: Preferences) -> Document:
+    """The study as a document."""
     who = "What people prefer" if found.judged is None else f"{found.judged.judge} beside people"
-    return Page(f"{who}: {found.name}", list(_blocks(found)))
+    return Document(f"{who}: {found.name}", list(_blocks(found)))
 
 
 def _blocks(found: Preferences) -> Iterator[Block]:
@@ -32,16 +31,13 @@ def _blocks(found: Preferences) -> Iterator[Block]:
     if found.judged is not None:
         yield from _judged(found.judged)
     yield from _raters(found.raters)
-    told = list(_remarks(found))
-    if told:
-        yield Heading("What to know")
-        yield Remarks(told)
+    yield from to_know(_remarks(found))
 
 
 def choices(chosen: Sequence[Chosen], whose: str | None) -> Iterator[Block]:
     """What people chose, and who says what their labels mean."""
     yield Heading("What people chose")
-    yield Figures(
+    yield Table(
         ("choice", "labels", "choices", "share"),
         [
             (NAMES[CHOICE_NAMES[one.choice]], ", ".join(one.labels) or NONE, count(one.count), percent(one.share))
@@ -54,13 +50,13 @@ def choices(chosen: Sequence[Chosen], whose: str | None) -> Iterator[Block]:
 
 def _judged(judged: Judged) -> Iterator[Block]:
     yield Heading("The judge and people")
-    yield Figures(
+    yield Table(
         ("agreement", "pairs", "with majority", "kappa", "with a rater", "kappa"),
         [
             (
                 f"{part.name}, no ties" if part.without_ties else part.name,
                 count(part.majority.rows),
-                *(figure_cell(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
+                *(estimated(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
             )
             for part in judged.parts
         ],
@@ -71,7 +67,7 @@ def _judged(judged: Judged) -> Iterator[Block]:
         yield f"Both orders agree on {percent(consistent.value)}{ends} of {counted(judged.ordered, 'pair')}."
     amounts = {(choice, other): amount for choice, other, amount in judged.confusion}
     others = (*CHOICES, None)
-    yield Figures(
+    yield Table(
         ("judge, then the majority", *(NAMES[other] for other in others)),
         [(NAMES[choice], *(count(amounts[choice, other]) for other in others)) for choice in CHOICES],
     )
@@ -84,9 +80,9 @@ def _raters(raters: Raters) -> Iterator[Block]:
         rows.append(("two raters, mean", raters.mean))
     rows.append(("a rater and the majority of the others", raters.ceiling))
     rows.append(("the same, no ties", raters.ceiling_without_ties))
-    yield Figures(
+    yield Table(
         ("people", "pairs", "agreement", "kappa"),
-        [(name, count(found.rows), figure_cell(found.agreement), figure_cell(found.kappa)) for name, found in rows],
+        [(name, count(found.rows), estimated(found.agreement), estimated(found.kappa)) for name, found in rows],
     )
     why = "" if raters.reason is None else f": {raters.reason}"
     yield f"Krippendorff's alpha, nominal: {number(raters.alpha)}{why}."

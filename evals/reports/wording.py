@@ -1,20 +1,21 @@
-"""How the page and the text word things: numbers, kinds, and names of anyone's that may hold anything."""
+"""How reports word things: numbers, intervals, lists, and names of anyone's that may hold anything."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from evals.plain_text import plain
+from evals.tasks import Fault
 from judges.errors import counted as counted
-from judges.qualeval import Kind
-
-SINGULAR: dict[Kind, str] = {"domain": "domain", "subtask": "sub-task"}
-PLURAL: dict[Kind, str] = {"domain": "domains", "subtask": "sub-tasks"}
 
 NONE = "–"
 """Where there is no figure."""
 
 LONGEST_LABEL = 80
+
+LEAST_SHOWN = 0.0001
+"""Of what is likelier, four decimals are shown."""
 
 
 def line(text: str) -> str:
@@ -35,8 +36,8 @@ def digits(scale: Sequence[float]) -> int:
 
 
 def number(value: float | None, decimals: int = 3) -> str:
-    """A figure, or the sign that there is none. A negative one has a minus, not a hyphen."""
-    return NONE if value is None else f"{value:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+    """A figure, or the sign that there is none. A negative one has a minus, not a hyphen; what rounds to nothing has no sign."""
+    return NONE if value is None else f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def count(value: float | None) -> str:
@@ -52,6 +53,33 @@ def percent(share: float | None) -> str:
 def interval(low: float | None, high: float | None, decimals: int = 3) -> str:
     """An interval, from its lower to its upper end."""
     return NONE if low is None or high is None else f"{number(low, decimals)} to {number(high, decimals)}"
+
+
+def with_interval(value: float | None, low: float | None, high: float | None, decimals: int = 3) -> str:
+    """A figure, with its interval where there is one."""
+    ends = interval(low, high, decimals)
+    return number(value, decimals) if value is None or ends == NONE else f"{number(value, decimals)} ({ends})"
+
+
+class Estimate(Protocol):
+    """A figure with the ends of its interval, as far as there are any."""
+
+    @property
+    def value(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def estimated(one: Estimate, decimals: int = 2) -> str:
+    """An estimate, with its interval where there is one."""
+    return with_interval(one.value, one.low, one.high, decimals)
+
+
+def chance(p: float | None) -> str:
+    """A test's p, which is never shown as none."""
+    return f"< {LEAST_SHOWN}" if p is not None and p < LEAST_SHOWN else number(p, 4)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -70,6 +98,11 @@ def first_few(names: Sequence[str], amount: int | None = None, most: int = 10, b
     """
     more = max(len(names) if amount is None else amount, len(names)) - min(len(names), most)
     return f"{between.join(names[:most])}{f' and {more:,} more' if more else ''}"
+
+
+def fault_lines(faults: Sequence[Fault]) -> list[str]:
+    """What could not be used, a line a kind, with the first few ids."""
+    return [f"{counted(one.count, 'row')}: {one.what}: {first_few(one.ids, one.count)}" for one in faults]
 
 
 def duration(seconds: float) -> str:

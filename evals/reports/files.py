@@ -1,4 +1,4 @@
-"""Writes what a study has found: the figures as JSON, the tables as Markdown, and what is drawn of them."""
+"""Writes reports: the figures as JSON, the document as Markdown, and what is drawn of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evals.dashboard.text import escaped
+from evals.reports.document import Document
+from evals.reports.markdown import escaped, markdown
 from evals.whole_files import write_whole
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 from judges.samples import well_formed
 
 
@@ -19,7 +20,7 @@ def write(
     folder: Path,
     study: str,
     figures: Mapping[str, Any],
-    text: str,
+    document: Document,
     made: Mapping[str, object],
     others: Mapping[str, str | bytes] | None = None,
     sometimes: Collection[str] = (),
@@ -30,7 +31,7 @@ def write(
         folder: Where to; it is made if need be.
         study: Which command's report it is. Another's is never written over.
         figures: What JSON can hold. A figure that there is not, NaN or infinite, becomes ``null``.
-        text: Markdown.
+        document: What the report says.
         made: What the study is of, and how it was made: names to texts and numbers. ``None`` is left out.
         others: Name to what the file is to hold.
         sometimes: Files that this study writes sometimes. Those of an earlier one are removed where this one has none.
@@ -41,18 +42,35 @@ def write(
     check_folder(folder, study)
     known = {name: value for name, value in made.items() if value is not None}
     told = "; ".join(f"{name} {escaped(str(value))}" for name, value in known.items())
-    drawn = others or {}
+    drawn = {**document.pictures(), **(others or {})}
     kept = {name: digest for name, digest in _written(folder).items() if name not in sometimes}
     whole = {"study": study, "made": known, "files": kept | {name: _digest(data) for name, data in drawn.items()}, **figures}
-    files = {"report.md": f"{text.rstrip()}\n\nMade of: {told}.\n", "report.json": as_json(whole), **drawn}
+    files = {"report.md": f"{markdown(document)}\nMade of: {told}.\n", "report.json": as_json(whole), **drawn}
+    return write_files(folder, files, sometimes)
+
+
+def write_files(
+    folder: Path, files: Mapping[str, str | bytes], sometimes: Iterable[str] = (), what: str = "report"
+) -> list[Path]:
+    """Write files, each whole or not at all, and return them.
+
+    Args:
+        folder: Where to; it is made if need be.
+        files: Name to what the file is to hold.
+        sometimes: Names that are removed where there is no such file now.
+        what: What the files are of, for an error.
+
+    Raises:
+        MagistrateError: The folder cannot be written to.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = [write_whole(folder / name, data) for name, data in files.items()]
         for name in set(sometimes) - files.keys():
             (folder / name).unlink(missing_ok=True)
-        return written
     except OSError as error:
-        raise MagistrateError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
+        raise MagistrateError(f"the {what} cannot be written to {folder}: {reason_of(error)}") from error
+    return written
 
 
 def check_folder(folder: Path, study: str, data: str | None = None) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from evals.dashboard.words import count, counted, number
-from evals.meta.page import Block, Figures, Heading, Page, Remarks, fault_lines
-from evals.meta.people.figures import figure_cell
 from evals.meta.people.study import Group, People
+from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
+from evals.reports.wording import count, counted, estimated, fault_lines, number
 from evals.statistics.association import COEFFICIENTS, Association, Coefficient
 
 TITLES: Mapping[Coefficient, str] = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "kendall": "Kendall's tau-b"}
@@ -20,10 +19,10 @@ CONSTANT: Mapping[str, str] = {
 """What an undefined coefficient's reason means here."""
 
 
-def page(found: People) -> Page:
-    """The study as a page."""
+def document(found: People) -> Document:
+    """The study as a document."""
     who = "What people agree on" if found.judge is None else f"{found.judge} beside people"
-    return Page(f"{who}: {found.name}", list(_blocks(found)))
+    return Document(f"{who}: {found.name}", list(_blocks(found)))
 
 
 def _blocks(found: People) -> Iterator[Block]:
@@ -34,9 +33,7 @@ def _blocks(found: People) -> Iterator[Block]:
     for group in found.groups:
         yield from _group(group, found)
     lines = [f"{counted(amount, 'sample')} not scored: {why}" for why, amount in found.unscored.items()]
-    if lines := [*found.notes, *lines, *fault_lines(found.faults)]:
-        yield Heading("What to know")
-        yield Remarks(lines)
+    yield from to_know([*found.notes, *lines, *fault_lines(found.faults)])
 
 
 def _group(group: Group, found: People) -> Iterator[Block]:
@@ -45,10 +42,10 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     yield f"{counted(group.samples, 'sample')} of {counted(group.items, 'item')}."
     qualities = list(group.raters)
     for name in COEFFICIENTS:
-        rows = [(line.name, *(figure_cell(line.qualities[quality][name]) for quality in qualities)) for line in group.lines]
-        yield Figures((TITLES[name], *qualities), rows)
+        rows = [(line.name, *(estimated(line.qualities[quality][name]) for quality in qualities)) for line in group.lines]
+        yield Table((TITLES[name], *qualities), rows)
     if not group.referenced:
-        yield Figures(
+        yield Table(
             ("people", "alpha, interval", "alpha, ordinal", "samples rated twice or more", "ratings of a sample"),
             [
                 (
@@ -63,7 +60,7 @@ def _group(group: Group, found: People) -> Iterator[Block]:
         )
     told = [*group.notes, *_remarks(group, found), *fault_lines(group.faults)]
     if told:
-        yield Remarks(told)
+        yield Notes(told)
 
 
 def _remarks(group: Group, found: People) -> Iterator[str]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from evals.dashboard.words import count, counted, first_few, number, percent
 from evals.meta.checks.replace import MetricReplacement, Replacement
-from evals.meta.page import Block, Figures, Heading, Page, Remarks, chance, fault_lines
 from evals.meta.verdicts import mixed
+from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
+from evals.reports.wording import chance, count, counted, fault_lines, first_few, number, percent
 from evals.statistics.alternative_annotator import LEAST, MANY, WINNING, LeftOut
 
 TOO_READY = "Wilcoxon"
 """The test of annotators with few items, which replaces people far too readily."""
 
 
-def page(found: Replacement) -> Page:
-    """The test as a page."""
-    return Page("May this judge replace annotators?", list(_blocks(found)))
+def document(found: Replacement) -> Document:
+    """The test as a document."""
+    return Document("May this judge replace annotators?", list(_blocks(found)))
 
 
 def figures(found: Replacement) -> dict[str, object]:
@@ -31,8 +31,8 @@ def figures(found: Replacement) -> dict[str, object]:
 
 
 def _blocks(found: Replacement) -> Iterator[Block]:
-    yield Remarks([_decision(one) for one in found.metrics])
-    yield Figures(
+    yield Notes([_decision(one) for one in found.metrics])
+    yield Table(
         ("metric", "agreement by", "annotators", "items", "winning rate", "advantage", "passes"),
         [
             (
@@ -50,7 +50,7 @@ def _blocks(found: Replacement) -> Iterator[Block]:
     )
     for one in found.metrics:
         yield Heading(one.metric)
-        yield Figures(
+        yield Table(
             ("annotator", "test", "items", "judge as good", "annotator as good", "p", "p adjusted", "replaced"),
             [_row(row, one) for row in one.found.raters],
             2,
@@ -65,9 +65,7 @@ def _blocks(found: Replacement) -> Iterator[Block]:
             "The test takes samples as independent. Where several are about one thing, such as answers in one dialogue, it "
             "replaces annotators too readily; say so by `--items` and `--item`."
         )
-    if lines := list(_remarks(found)):
-        yield Heading("What to know")
-        yield Remarks(lines)
+    yield from to_know(_remarks(found))
 
 
 def _decision(one: MetricReplacement) -> str:

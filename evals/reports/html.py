@@ -10,11 +10,11 @@ from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from evals.dashboard import theme
-from evals.dashboard.words import count, counted, interval, label, line, listed, number
 from evals.plain_text import plain
+from evals.reports.charts import theme
+from evals.reports.wording import count, counted, interval, label, line, listed, number
 
-PACKAGE = "evals.dashboard"
+PACKAGE = "evals.reports"
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -35,7 +35,7 @@ def environment(package: str = PACKAGE) -> Environment:
         "light": theme.LIGHT,
         "dark": theme.DARK,
         "fonts": {"serif": theme.SERIF, "sans": theme.SANS, "mono": theme.MONO},
-        "style": (TEMPLATES / "dashboard.css").read_text(encoding="utf-8"),
+        "style": (TEMPLATES / "style.css").read_text(encoding="utf-8"),
     }
     return made
 

@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 
-from evals.dashboard.words import NONE, count, counted, line, number, percent
 from evals.meta import label_words
 from evals.meta.checks.audit_found import Audit, Intervals, MetricAudit
-from evals.meta.page import Block, Figures, Heading, Page, Remarks
 from evals.meta.verdicts import mixed
-from evals.meta.writing import finite_only
+from evals.reports.document import Block, Document, Heading, Table, to_know
+from evals.reports.files import finite_only
+from evals.reports.wording import NONE, count, counted, line, number, percent
 from judges.samples import well_formed
 
 WIDE = 0.75
@@ -28,9 +28,9 @@ NO_SAMPLE = (
 )
 
 
-def page(found: Audit) -> Page:
-    """The audit as a page."""
-    return Page("Verdicts to check", list(_blocks(found)))
+def document(found: Audit) -> Document:
+    """The audit as a document."""
+    return Document("Verdicts to check", list(_blocks(found)))
 
 
 def figures(found: Audit) -> dict[str, object]:
@@ -86,7 +86,7 @@ def _to_check(found: Audit) -> str:
 def _blocks(found: Audit) -> Iterator[Block]:
     if found.metrics:
         yield Heading("How far labels may lie from the judge's scores")
-        yield Figures(
+        yield Table(
             ("metric", "labels", "fitted to", "held out", "size", "scale", "hold all", "held in 9 of 10 draws"),
             [_interval_row(one) for one in found.metrics],
         )
@@ -101,7 +101,7 @@ def _blocks(found: Audit) -> Iterator[Block]:
             "the last column says between which shares lies what these labels hold."
         )
         yield Heading("What checking is worth")
-        yield Figures(
+        yield Table(
             ("metric", "squared error", "without label", "listed", "removed", "as many by lot", "unscored"),
             [_worth_row(one) for one in found.metrics],
         )
@@ -117,9 +117,7 @@ def _blocks(found: Audit) -> Iterator[Block]:
             yield f"{drawn}Their labels may be added to those at hand for `magistrate estimate`, if those were drawn by lot too."
         else:
             yield f"{drawn}Have people fill in its columns; `magistrate estimate` and this command take it as `--human`."
-    if lines := list(_remarks(found)):
-        yield Heading("What to know")
-        yield Remarks(lines)
+    yield from to_know(_remarks(found))
 
 
 def _interval_row(one: MetricAudit) -> tuple[str, ...]:

@@ -1,0 +1,85 @@
+"""What corrected means say, in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evals.meta import label_words
+from evals.meta.estimate import Estimates, MetricEstimate
+from evals.meta.verdicts import mixed
+from evals.reports.document import Block, Document, Table, to_know
+from evals.reports.wording import NONE, count, counted, fault_lines, number, with_interval
+from evals.statistics.corrected import Corrected
+from evals.statistics.corrected_rates import CorrectedRate
+
+MEANS = ("metric", "judge alone", "people alone", "corrected", "labels", "others", "narrower by", "correlation")
+RATES = ("pass rate", "judge alone", "people alone", "corrected", "Rogan-Gladen", "sensitivity", "specificity")
+
+
+def document(found: Estimates, level: float) -> Document:
+    """The estimates as a document."""
+    return Document("Means as people would say them", list(_blocks(found, level)))
+
+
+def _blocks(found: Estimates, level: float) -> Iterator[Block]:
+    if means := [_mean_row(one.metric, one.mean) for one in found.metrics if one.mean is not None]:
+        yield Table(MEANS, means)
+    if rates := [_rate_row(one) for one in found.metrics if one.rate is not None or one.rogan_gladen is not None]:
+        yield Table(RATES, rates)
+    said = (
+        f"Intervals hold the mean over samples like these {level:.4g} of the time, where those labelled are a random part of all."
+    )
+    if all(one.items is None for one in found.metrics):
+        said += " Where several samples are about one thing, such as answers in one dialogue, say so by `--items` and `--item`."
+    yield said
+    yield from to_know(_remarks(found))
+
+
+def _mean_row(metric: str, mean: Corrected) -> tuple[str, ...]:
+    narrower = 1 - (mean.high - mean.low) / (mean.human_high - mean.human_low)
+    return (
+        metric,
+        number(mean.judge),
+        with_interval(mean.human, mean.human_low, mean.human_high),
+        with_interval(mean.estimate, mean.low, mean.high),
+        count(mean.labels),
+        count(mean.others),
+        f"{number(100 * round(narrower, 2), 0)}%",
+        number(mean.correlation, 2),
+    )
+
+
+def _rate_row(one: MetricEstimate) -> tuple[str, ...]:
+    known = one.rate or one.rogan_gladen
+    assert known is not None
+    return (
+        one.metric,
+        number(known.judge),
+        with_interval(known.human, known.human_low, known.human_high),
+        _rate(one.rate),
+        _rate(one.rogan_gladen),
+        *(NONE if value != value else number(value, 2) for value in (known.sensitivity, known.specificity)),
+    )
+
+
+def _rate(rate: CorrectedRate | None) -> str:
+    return NONE if rate is None else with_interval(rate.estimate, rate.low, rate.high)
+
+
+def _remarks(found: Estimates) -> Iterator[str]:
+    """What was not used and what a reader should know, a line each."""
+    yield from mixed(found.judges)
+    for one in found.metrics:
+        yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
+    yield from (f"{metric}: not estimated: {why}" for metric, why in found.refused.items())
+    yield from fault_lines(found.left_out)
+    yield from label_words.of_file(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
+
+
+def _metric_remarks(one: MetricEstimate) -> Iterator[str]:
+    yield from one.notes
+    if one.items is not None:
+        yield f"the labelled samples are about {counted(one.items, 'thing')}"
+    if one.several:
+        yield f"{counted(one.several, 'label')} the mean of several raters'"
+    yield from label_words.of_metric(one.unscored, one.unscored_labels, one.empty)

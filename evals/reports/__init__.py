@@ -1,0 +1,1 @@
+"""Reports: a study fills one document with blocks, which pages, Markdown and the terminal show."""

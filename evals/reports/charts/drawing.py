@@ -1,0 +1,75 @@
+"""Charts as pictures, drawn without a browser: as PNG to lie beside a text, as SVG to stand in a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import vl_convert
+
+from evals.reports.charts import theme
+
+Spec = dict[str, Any]
+"""A chart in Vega-Lite."""
+
+SCALE = 2.0
+ROOM = 14
+"""Pixels around a chart in a page: a browser's font may be wider than the one that the chart was laid out with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A chart that can be drawn in any colours.
+
+    Attributes:
+        title: What it shows.
+        spec: In Vega-Lite, by the colours. Of ``title`` and ``config`` it has what differs from other charts.
+        subtitle: Lines below the title.
+    """
+
+    title: str
+    spec: Callable[[theme.Colours], Spec]
+    subtitle: Sequence[str] = ()
+
+    def png(self) -> bytes:
+        """On a light ground, with its title."""
+        made = self._with_look(theme.LIGHT, theme.PICTURE_FONT)
+        title = {"text": self.title, "subtitle": list(self.subtitle), **made.get("title", {})}
+        whole = {**made, "title": title, "background": theme.LIGHT["paper"], "padding": 24}
+        return vl_convert.vegalite_to_png(whole, scale=SCALE, allowed_base_urls=[])
+
+    def svg(self) -> str:
+        """For a page, whose colours it takes."""
+        made = self._with_look(theme.VARIABLES, theme.SANS)
+        return vl_convert.vegalite_to_svg({**made, "title": None, "padding": ROOM}, allowed_base_urls=[])
+
+    def _with_look(self, colours: theme.Colours, font: str) -> Spec:
+        made, look = self.spec(colours), theme.config(colours, font=font)
+        own = {name: {**look.get(name, {}), **part} for name, part in made.get("config", {}).items()}
+        return {**made, "config": look | own}
+
+
+def spec_of(chart: Any) -> Spec:
+    """An Altair chart in Vega-Lite, without Altair's own look."""
+    made: Spec = chart.to_dict()
+    made.pop("config", None)
+    return made
+
+
+def cut_off(*over: tuple[int, int, str]) -> list[str]:
+    """What a chart has no room for, as a line of its subtitle: of how many there are, how many it shows, and what they are."""
+    shown = [f"the first {most} of {amount} {what}" for amount, most, what in over if amount > most]
+    return [" and ".join(shown).capitalize()] if shown else []
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names that a chart has cut off, each of its own: those that are the same now are numbered."""
+    found: dict[str, None] = {}
+    for short in names:
+        own, times = short, 1
+        while own in found:
+            times += 1
+            own = f"({times}) {short}"
+        found[own] = None
+    return list(found)

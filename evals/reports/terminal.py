@@ -1,0 +1,59 @@
+"""Documents on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table as Grid
+
+from evals.reports.document import Document, Heading, Notes, Table, Text, Words, blocks_of, parts_of
+from evals.reports.wording import line
+
+WIDEST = 10_000
+"""Columns that a table may take at the most."""
+
+
+def show(document: Document, file: Path | None = None, console: Console | None = None) -> None:
+    """Print the document's tables and sentences, and where the report lies, if there is one."""
+    console = console or Console()
+    for block in blocks_of(document.blocks, "terminal"):
+        match block:
+            case Heading(text):
+                console.print(f"\n{escape(line(text))}", style="bold", highlight=False)
+            case Table():
+                print_whole(console, _grid(block))
+            case Notes(lines):
+                for one in lines:
+                    _print(console, f"- {_words(one)}")
+            case Text(text):
+                _print(console, _words(text))
+    if file is not None:
+        _print(console, f"report: {file}")
+
+
+def print_whole(console: Console, table: Grid) -> None:
+    """Print a table with nothing cut off, as half a figure would be another one. Lines too long for the terminal run on."""
+    width = console.width
+    console.width = max(width, Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum)
+    console.print(table)
+    console.width = width
+
+
+def _grid(table: Table) -> Grid:
+    made = Grid(header_style="bold")
+    for place, heading in enumerate(table.headings):
+        made.add_column(escape(line(heading)), justify="left" if place < table.texts else "right")
+    for row in table.rows:
+        made.add_row(*(escape(line(cell)) for cell in row))
+    return made
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False)
+
+
+def _words(text: Words) -> str:
+    return line("".join(parts_of(text)))
