@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from evals.plain_text import plain
-from evals.reports.html import environment, policy
-from evals.reports.wording import counted, number
+from evals.reports.document import Block, Chart, Document, Heading, Table, Text
+from evals.reports.files import as_json, write_files
+from evals.reports.html import page
+from evals.reports.markdown import markdown
+from evals.reports.wording import NONE, counted, line, number
 from evals.statistics.crossed import FEWEST
-from evals.whole_files import write_whole
 from finetune.experiment import Experiment, Values
-from finetune.picture import drawn, svg
+from finetune.picture import differences
 from finetune.table import rows_of, table
-from judges.errors import MagistrateError, reason_of
 
 PAPER = Path(__file__).parent / "table_1.toml"
+
+SOURCE = "QualEval (Murahari et al., arXiv 2311.02807)"
 
 Figures = Mapping[str, Any]
 
@@ -33,43 +32,28 @@ def write_report(experiment: Experiment, values: Values, folder: Path) -> list[P
         MagistrateError: The folder cannot be written to.
     """
     found = table(experiment, values)
+    said = document(found)
     files: dict[str, str | bytes] = {
-        "table.html": page(found),
-        "table.md": markdown(found),
-        "table.png": drawn(found),
-        "table.json": json.dumps(found, ensure_ascii=False, indent=1) + "\n",
+        "table.html": page(said),
+        "table.md": markdown(said),
+        **said.pictures(),
+        "table.json": as_json(found),
     }
-    try:
-        return [write_whole(folder / name, data) for name, data in files.items()]
-    except OSError as error:
-        raise MagistrateError(f"the table cannot be written to {folder}: {reason_of(error)}") from error
+    return write_files(folder, files, what="table")
 
 
-def page(found: Figures) -> str:
-    """The table as a page of its own, which asks for nothing else.
+def document(found: Figures) -> Document:
+    """The table as a document.
 
     Args:
         found: As ``table`` gives it.
     """
-    template = environment("finetune").get_template("table.html")
-    return template.render(
-        found=found,
-        lead=lead(found),
-        made=_made(found),
-        note=note(found),
-        chart=Markup(svg(found)),
-        paper=_paper(),
-        signed=_signed,
-        ends=_ends,
-        rows_of=rows_of,
-        between=_between,
-        policy=policy(),
+    return Document(
+        "Rows of chosen domains against rows at random",
+        list(_blocks(found)),
+        kicker="QualEval, table 1",
+        foot=f"Made by Magistrate after {SOURCE}. The same figures are in table.json and table.md.",
     )
-
-
-def markdown(found: Figures) -> str:
-    """The table as text."""
-    return "\n".join(_lines(found)) + "\n"
 
 
 def lead(found: Figures) -> str:
@@ -100,40 +84,59 @@ def _tally(rows: list[Figures]) -> str:
     return f"better in {better}, worse in {worse} and not told from chance in {len(rows) - better - worse} of {len(rows)}"
 
 
-def _made(found: Figures) -> str:
+def _blocks(found: Figures) -> Iterator[Block]:
     rows = found["rows"]
-    return (
+    yield Text(lead(found), "lead")
+    yield Text(
         f"{found['metric']} on {counted(found['instances'], 'instance')}, {counted(len(found['seeds']), 'seed')}, recipe "
-        f"{found['recipe']}: {rows['base']} rows and {rows['added']} more. Before training: {number(found['before'])}."
+        f"{found['recipe']}: {rows['base']} rows and {rows['added']} more. Before training: {number(found['before'])}.",
+        "aside",
     )
-
-
-def _lines(found: Figures) -> Iterator[str]:
-    yield "# Rows of chosen domains against rows at random"
-    yield ""
-    yield lead(found)
-    yield ""
-    yield _made(found)
-    yield ""
-    yield "![The differences with their intervals](table.png)"
-    yield ""
-    yield "| set | domain | instances | at random | of the domains | difference | 95% interval |"
-    yield "|---|---|---|---|---|---|---|"
-    for place, one in enumerate(found["sets"], start=1):
-        for row in rows_of(one):
-            cells = (number(row["random"]), number(row["targeted"]), _signed(row["difference"]), _ends(row))
-            yield f"| {place} | {_cell(row['name'])} | {row['instances']} | {' | '.join(cells)} |"
-    yield ""
-    yield note(found)
-    yield ""
+    placed = [(place, row) for place, one in enumerate(found["sets"], start=1) for row in rows_of(one)]
+    yield Heading("What rows of the domains change", key="differences")
+    yield Chart(
+        "table",
+        "The differences with their intervals",
+        differences(found),
+        "The differences by set, domain and overall; the table below has the same figures.",
+    )
+    yield Table(
+        ("Set", "Domain", "Instances", "At random", "Of the domains", "Difference", "95% interval"),
+        [
+            (
+                str(place),
+                line(row["name"]),
+                str(row["instances"]),
+                number(row["random"]),
+                number(row["targeted"]),
+                _signed(row["difference"]),
+                _ends(row),
+            )
+            for place, row in placed
+        ],
+        texts=2,
+        names=1,
+        label="The differences",
+    )
+    yield Text(note(found), "aside")
+    yield Heading("The differences seed by seed", key="seeds")
+    yield Table(
+        ("Set", "Domain", *(f"Seed {seed}" for seed in found["seeds"])),
+        [(str(place), line(row["name"]), *(_signed(_between(means)) for means in row["by_seed"])) for place, row in placed],
+        texts=2,
+        names=1,
+        label="The differences of each seed",
+    )
     paper = _paper()
-    yield f"The paper's, in hundredths: {paper['source']}."
-    yield ""
-    yield "| domains | at random | of the domains | differences | overall |"
-    yield "|---|---|---|---|---|"
-    for one in paper["set"]:
-        listed = (", ".join(map(str, one[part])) for part in ("domains", "random", "targeted", "differences"))
-        yield f"| {' | '.join(listed)} | {one['overall']} |"
+    yield Heading("The paper’s figures", key="paper")
+    yield f"In hundredths: {paper['source']}."
+    yield Table(
+        ("Domains", "At random", "Of the domains", "Differences", "Overall"),
+        [
+            (*(", ".join(map(str, one[part])) for part in ("domains", "random", "targeted", "differences")), str(one["overall"]))
+            for one in paper["set"]
+        ],
+    )
 
 
 @cache
@@ -153,8 +156,4 @@ def _between(means: Figures) -> float | None:
 
 
 def _ends(row: Figures) -> str:
-    return "–" if row["low"] is None else f"{_signed(row['low'])} to {_signed(row['high'])}"
-
-
-def _cell(name: str) -> str:
-    return " ".join(str(plain(name)).replace("|", "\\|").split())
+    return NONE if row["low"] is None else f"{_signed(row['low'])} to {_signed(row['high'])}"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from judges import catalog
 from judges.bench import OwnBench
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from magistrate.client import Asking
 
 arena = typer.Typer(no_args_is_help=True)
-
-MOST_FAULTS = 5
-"""Kinds of what could not be used that are printed."""
 
 HIGHEST = 1_000_000
 """The highest rating that an anchor may have."""
@@ -184,8 +180,9 @@ def report(
     """Report on verdicts that are there already."""
     from evals.arena.gathering import Beside, gather
     from evals.arena.keeping import examples
-    from evals.arena.report import report as figures
-    from evals.arena.writing import check_folder, write
+    from evals.arena.report import check_folder, document, write
+    from evals.arena.study import report as figures
+    from evals.reports.terminal import show
 
     with clear_errors(debug=debug):
         asked = None if questions is None else _questions(questions, contestants, None)
@@ -210,7 +207,7 @@ def report(
         found = figures(battles, options, faults=faults, made=made)
         if not overwrite:
             check_folder(found, output)
-        _tell(found, write(found, output, shown))
+        show(document(found), write(found, output, shown)[0])
 
 
 @arena.command()
@@ -226,7 +223,7 @@ def answer(
 ) -> None:
     """Have a model answer an arena's questions, turn by turn. The same command again goes on where it was."""
     from evals.arena.answering import answer_questions
-    from evals.arena.words import fault_words
+    from evals.arena.phrases import fault_words
     from evals.generation import Sampling
     from magistrate.quiet import own_console
     from magistrate.terminal import Watching
@@ -279,8 +276,9 @@ def _report(tournament: Tournament, played: Played, options: Options, output: Pa
     import numpy as np
 
     from evals.arena.keeping import examples, write_battles
-    from evals.arena.report import report as figures
-    from evals.arena.writing import write
+    from evals.arena.report import document, write
+    from evals.arena.study import report as figures
+    from evals.reports.terminal import show
     from evals.tasks import Fault
 
     faults = [*tournament.questions.faults, *(fault for one in tournament.answers for fault in one.faults)]
@@ -288,43 +286,12 @@ def _report(tournament: Tournament, played: Played, options: Options, output: Pa
         faults.append(Fault("verdict without probabilities, which `--expected` asks for: the engine gives none", played.judged))
     found = figures(played.battles, options, faults=faults, made=played.made)
     try:
-        battles = write_battles(played.battles, output)
+        write_battles(played.battles, output)
     except OSError as error:
         raise MagistrateError(f"the battles cannot be written to {output}: {reason_of(error)}") from error
     answers = {one.model: one.texts for one in tournament.answers}
     shown = examples(played.battles, tournament.questions.questions, answers, played.verdicts)
-    _tell(found, [*write(found, output, shown), battles])
-
-
-def _tell(found: Mapping[str, Any], written: Sequence[Path]) -> None:
-    """Print the ratings, and where the report is."""
-    from evals.arena.words import fault_words, lead, rank
-    from evals.reports.wording import interval, line, number
-
-    console = Console()
-    table = Table(header_style="bold")
-    for heading in ("rank", "model", "rating", "95% interval", "win / tie / lose", "games"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
-    overall = found["standings"][0]["models"]
-    for model in found["order"]:
-        one, cell = found["ratings"]["models"][model], overall[model]
-        shares = "" if cell is None else " / ".join(f"{cell[part]:.0%}" for part in ("win", "tie", "lose"))
-        rated = (number(one["rating"], 0), interval(one["low"], one["high"], 0))
-        table.add_row(number(rank(found, model), 0), line(found["models"][model]), *rated, shares, f"{one['games']:,}")
-    console.print(table)
-    counts = found["counts"]
-    unscored = counts["meaningful"] - counts["scored"]
-    console.print(
-        f"{counts['scored']:,} scored, {unscored:,} unscored, {counts['comparisons'] - counts['meaningful']:,} identical"
-    )
-    for why, amount in counts["unscored"].items():
-        console.print(f"  {amount:,} unscored: {why}", markup=False, highlight=False)
-    for fault in found["faults"][:MOST_FAULTS]:
-        console.print(f"  not used: {fault_words(fault)}", markup=False, highlight=False)
-    if len(found["faults"]) > MOST_FAULTS:
-        console.print(f"  and {len(found['faults']) - MOST_FAULTS} kinds more, at the end of report.md")
-    console.print(lead(found), markup=False, highlight=False)
-    console.print(f"report: {written[0]}", markup=False, highlight=False)
+    show(document(found), write(found, output, shown)[0])
 
 
 def _questions(path: Path, how: QuestionFlags, limit: int | None) -> QuestionSet:

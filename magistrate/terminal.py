@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from judges.bench import Audience, Tally
 from judges.errors import MagistrateError
@@ -63,15 +62,6 @@ def metric_columns(texts: list[str] | None) -> dict[str, str]:
         MagistrateError: As in ``pairs``.
     """
     return pairs([text if "=" in text else f"{text}={text}" for text in texts or ()], "--metric", "NAME=COLUMN")
-
-
-def figures_table(first: str, *headings: str) -> Table:
-    """A table whose first column holds names, and the others figures."""
-    table = Table(header_style="bold")
-    table.add_column(first)
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    return table
 
 
 class Watching(Audience):

@@ -5,11 +5,13 @@ Texts may be anybody's; whoever shows them makes them harmless.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from evals.reports.charts.drawing import Drawing
 
 Form = Literal["html", "markdown", "terminal"]
@@ -19,8 +21,31 @@ class Strong(str):
     """A text that stands out."""
 
 
+class Name(str):
+    """A name of anyone's, which may be written from right to left."""
+
+
+class Mark(str):
+    """A mark, which has a sign and a colour on a page."""
+
+
+class Verbatim(str):
+    """A text of a format's own, which Markdown has as it is."""
+
+
+class Link(str):
+    """A text that leads to a part of the page."""
+
+    part: str
+
+    def __new__(cls, text: str, part: str) -> Link:
+        made = super().__new__(cls, text)
+        made.part = part
+        return made
+
+
 Words = str | Sequence[str]
-"""A text, or the parts of one, of which some are strong."""
+"""A text, or the parts of one, of which some may be of the kinds above."""
 
 
 def parts_of(text: Words) -> Sequence[str]:
@@ -35,10 +60,12 @@ class Heading:
     Attributes:
         text: What it says.
         level: 2 for a part, 3 for a part of a part.
+        key: What links call the part; its text by default.
     """
 
-    text: str
+    text: Words
     level: int = 2
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +74,61 @@ class Text:
 
     Attributes:
         text: What it says.
+        kind: How it stands on a page.
     """
 
     text: Words
+    kind: Literal["", "lead", "aside", "notice"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Sentences that stand one below the other.
+
+    Attributes:
+        lines: The sentences.
+        kind: How they stand: plain ones have no marks before them.
+    """
+
+    lines: Sequence[Words]
+    kind: Literal["faults", "reading", "plain"] = "faults"
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A figure from 0 to 1 as it is drawn, with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell that is more than a text on a page.
+
+    Attributes:
+        text: What it says.
+        ends: The interval, or what else stands below it; in brackets elsewhere.
+        value: What rows are sorted by, where that is not the text.
+        strip: What is drawn beside it.
+        bars: What is drawn in its place: names and widths in percent.
+        side: What its colour says.
+        strength: Of the colour, in percent.
+        title: What is said of it when it is pointed at.
+    """
+
+    text: str = ""
+    ends: str = ""
+    value: str | None = None
+    strip: Strip | None = None
+    bars: Sequence[tuple[str, str]] | None = None
+    side: str = ""
+    strength: int = 0
+    title: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.ends})" if self.ends else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +138,24 @@ class Table:
     Attributes:
         headings: Of the columns.
         rows: As shown.
-        texts: Columns that hold texts and not figures; they come first.
+        texts: How many of the first columns hold texts and not figures, or which ones.
+        label: What it holds, for who cannot see the headings above it.
+        names: The column that names the rows.
+        kind: How it stands on a page.
+        sorts: What each column is sorted by on a page: "text", "number", "rank", or not.
     """
 
     headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    texts: int = 1
+    rows: Sequence[Sequence[str | Cell]]
+    texts: int | Collection[int] = 1
+    label: str = ""
+    names: int = 0
+    kind: Literal["", "models", "meetings", "summary"] = ""
+    sorts: Sequence[str] = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """Sentences that stand one below the other."""
-
-    lines: Sequence[Words]
+    def holds_text(self, column: int) -> bool:
+        """Whether a column holds texts."""
+        return column < self.texts if isinstance(self.texts, int) else column in self.texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,32 +166,74 @@ class Chart:
         name: Of its picture, without the ending.
         words: What stands for it where it cannot be seen.
         drawing: How it is drawn.
+        label: The same on a page, with where its figures are.
     """
 
     name: str
     words: str
     drawing: Drawing
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What something is of, and how it was made: names and texts."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Legend:
+    """What the parts of a table's bars are: names and texts."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Parts of which a page shows one at a time: titles and blocks."""
+
+    parts: Sequence[tuple[str, Sequence[Block]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Examples to read on a page, in a form of their study's own, which its script fills."""
+
+    html: Markup
+    data: Any = field(repr=False, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Blocks that one form of the document has."""
+    """Blocks that some forms of the document have."""
 
-    form: Form
+    forms: Form | tuple[Form, ...]
     blocks: Sequence[Block]
 
 
-Shown = Heading | Text | Table | Notes | Chart
+Shown = Heading | Text | Table | Notes | Chart | Facts | Legend | Choice | Examples
 Block = Shown | Only | str
 """A part of a document; a bare text is a paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A title and what stands below it."""
+    """A title and what stands below it.
+
+    Attributes:
+        title: Of the page and of the Markdown.
+        blocks: What stands below it.
+        kicker: What kind of report it is.
+        foot: What stands at the end of the page.
+        text_title: The title of the Markdown, where that is another.
+    """
 
     title: str
     blocks: Sequence[Block] = ()
+    kicker: str = ""
+    foot: str = ""
+    text_title: str | None = None
 
     def pictures(self) -> dict[str, bytes]:
         """The charts of the Markdown: file names to PNG."""
@@ -122,10 +248,14 @@ def to_know(lines: Iterable[Words]) -> Iterator[Block]:
         yield Notes(told)
 
 
+def _forms(only: Only) -> tuple[Form, ...]:
+    return only.forms if isinstance(only.forms, tuple) else (only.forms,)
+
+
 def blocks_of(blocks: Iterable[Block], form: Form) -> Iterator[Shown]:
     """The blocks that a form of the document shows."""
     for block in blocks:
         if isinstance(block, Only):
-            yield from blocks_of(block.blocks, form) if block.form == form else ()
+            yield from blocks_of(block.blocks, form) if form in _forms(block) else ()
         else:
             yield Text(block) if isinstance(block, str) else block

@@ -5,16 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evals.reports.document import Chart, Document, Heading, Notes, Shown, Strong, Table, Text, Words, blocks_of, parts_of
+from evals.reports.document import (
+    Cell,
+    Chart,
+    Document,
+    Facts,
+    Heading,
+    Notes,
+    Shown,
+    Strong,
+    Table,
+    Text,
+    Verbatim,
+    Words,
+    blocks_of,
+    parts_of,
+)
 from evals.reports.wording import line
 
-_MARKUP = re.compile(r"[\\`*{}\[\]<>#|~&!$]|(?<![^\W_])_|_(?![^\W_])|^[-+=]|(?:(?<=^\d)|(?<=^\d\d))[.)](?=\s)")
+_ANYWHERE = r"[\\`*{}\[\]<>#|~&!$]|(?<![^\W_])_|_(?![^\W_])"
+_MARKUP = re.compile(rf"{_ANYWHERE}|^[-+=]|(?:(?<=^\d)|(?<=^\d\d))[.)](?=\s)")
+_CELL_MARKUP = re.compile(_ANYWHERE)
 
 
 def markdown(document: Document) -> str:
     """The document as Markdown."""
     shown = (_block(block) for block in blocks_of(document.blocks, "markdown"))
-    return "\n\n".join([f"# {escaped(document.title)}", *shown]) + "\n"
+    return "\n\n".join([f"# {escaped(document.text_title or document.title)}", *shown]) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -24,23 +41,40 @@ def escaped(text: str) -> str:
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
     """A table whose columns hold figures from the given one on."""
-    rules = ["---" if place < texts else "---:" for place in range(len(headings))]
-    lines = [[escaped(heading) for heading in headings], rules, *([escaped(cell) for cell in row] for row in rows)]
+    return _table(Table(headings, rows, texts))
+
+
+def _table(table: Table) -> str:
+    rules = ["---" if table.holds_text(place) else "---:" for place in range(len(table.headings))]
+    shown = ([_cell(cell) for cell in row] for row in (table.headings, *table.rows))
+    lines = [next(shown), rules, *shown]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cell(cell: str | Cell) -> str:
+    """A cell that Markdown shows as it is: no list and no heading begins in one."""
+    if isinstance(cell, Verbatim):
+        return cell
+    text = str(cell)
+    return _CELL_MARKUP.sub(lambda found: f"\\{found[0]}", line(text))
 
 
 def _block(block: Shown) -> str:
     match block:
         case Heading(text, level):
-            return f"{'#' * level} {escaped(text)}"
-        case Table(headings, rows, texts):
-            return markdown_table(headings, rows, texts)
+            return f"{'#' * level} {_words(text)}"
+        case Table():
+            return _table(block)
+        case Facts(rows):
+            return "\n".join(f"- {escaped(name)}: {escaped(value)}" for name, value in rows)
         case Chart(name, words):
             return f"![{escaped(words)}]({name}.png)"
-        case Notes(lines):
-            return "\n".join(f"- {_words(one)}" for one in lines)
+        case Notes(lines, kind):
+            return "\n".join(f"{'' if kind == 'plain' else '- '}{_words(one)}" for one in lines)
         case Text(text):
             return _words(text)
+        case _:
+            raise TypeError(f"only a page shows {type(block).__name__}")
 
 
 def _words(text: Words) -> str:

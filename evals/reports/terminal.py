@@ -16,27 +16,30 @@ WIDEST = 10_000
 """Columns that a table may take at the most."""
 
 
-def show(document: Document, file: Path | None = None, console: Console | None = None) -> None:
+def show(document: Document, file: Path | None = None, console: Console | None = None, *, what: str = "report") -> None:
     """Print the document's tables and sentences, and where the report lies, if there is one."""
     console = console or Console()
     for block in blocks_of(document.blocks, "terminal"):
         match block:
             case Heading(text):
-                console.print(f"\n{escape(line(text))}", style="bold", highlight=False)
+                console.print(f"\n{escape(_words(text))}", style="bold", highlight=False)
             case Table():
-                print_whole(console, _grid(block))
+                _print_grid(console, block)
             case Notes(lines):
                 for one in lines:
                     _print(console, f"- {_words(one)}")
             case Text(text):
                 _print(console, _words(text))
     if file is not None:
-        _print(console, f"report: {file}")
+        _print(console, f"{what}: {file}", soft_wrap=True)
 
 
-def print_whole(console: Console, table: Grid) -> None:
-    """Print a table with nothing cut off, as half a figure would be another one. Lines too long for the terminal run on."""
-    width = console.width
+def _print_grid(console: Console, block: Table) -> None:
+    """Print a table. One with figures is never cut off, as half a figure would be another one: lines too long run on."""
+    table, width = _grid(block), console.width
+    if all(map(block.holds_text, range(len(block.headings)))):
+        console.print(table)
+        return
     console.width = max(width, Measurement.get(console, console.options.update(max_width=WIDEST), table).maximum)
     console.print(table)
     console.width = width
@@ -45,14 +48,14 @@ def print_whole(console: Console, table: Grid) -> None:
 def _grid(table: Table) -> Grid:
     made = Grid(header_style="bold")
     for place, heading in enumerate(table.headings):
-        made.add_column(escape(line(heading)), justify="left" if place < table.texts else "right")
+        made.add_column(escape(line(heading)), justify="left" if table.holds_text(place) else "right")
     for row in table.rows:
-        made.add_row(*(escape(line(cell)) for cell in row))
+        made.add_row(*(escape(line(str(cell))) for cell in row))
     return made
 
 
-def _print(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False)
+def _print(console: Console, text: str, *, soft_wrap: bool = False) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=soft_wrap)
 
 
 def _words(text: Words) -> str:

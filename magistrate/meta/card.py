@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import resources
@@ -12,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from judges import catalog
 from judges.decoding import Decoding
@@ -23,11 +20,9 @@ from magistrate.fitting import check_columns, check_rows
 from magistrate.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Seed, with_flags
 from magistrate.meta.running import STOPPED
 from magistrate.share import check_any
-from magistrate.terminal import clear_errors, figures_table, pairs
+from magistrate.terminal import clear_errors, pairs
 
 if TYPE_CHECKING:
-    from evals.meta.card.card import Card
-    from evals.meta.card.marks import Mark
     from evals.meta.card.runs import Run, Verdicts
     from judges.engines.engine import Engine
     from judges.judge import Judge
@@ -77,11 +72,12 @@ def card(
     """A judge's reliability card: asked again, in another order and form, by position and length, of answers that say nothing."""
     from evals.meta.card.card import Made, make_card
     from evals.meta.card.marks import marks
-    from evals.meta.card.page import write_card
+    from evals.meta.card.report import document, write_card
     from evals.meta.card.runs import Plan, plan_runs
     from evals.meta.card.subject import Subject
     from evals.meta.card.weighing import read_people
     from evals.reports.files import check_folder
+    from evals.reports.terminal import show
     from judges.sources import renamed
     from magistrate.studies import with_judge_model
 
@@ -125,7 +121,7 @@ def card(
         found = make_card(subject, runs, verdicts, made)
         said = marks(found)
         written = write_card(folder.output, found, said)
-        _tell(Console(), found, said, written[0])
+        show(document(found, said), written[0], what="card")
         check_any(one for one in verdicts[runs[0].name] if one is not None)
 
 
@@ -198,17 +194,3 @@ def _judged(
         return asyncio.run(and_close(judging, host))
     finally:
         following.ends()
-
-
-def _tell(console: Console, found: Card, said: Sequence[Mark], written: Path) -> None:
-    from evals.meta.card.words import TITLES
-    from evals.reports.wording import line
-
-    table = figures_table("property", "mark", "figure")
-    table.columns[1].justify = table.columns[2].justify = "left"
-    for mark in said:
-        table.add_row(TITLES[mark.key], mark.word, escape(line(mark.says)))
-    console.print(table)
-    for note in found.notes:
-        console.print(line(note), markup=False, highlight=False)
-    console.print(f"card: {written}", markup=False, highlight=False, soft_wrap=True)

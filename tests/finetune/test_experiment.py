@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from evals.metrics.catalog import open_metric
+from evals.reports.markdown import markdown
 from evals.tasks import Instance, Task
 from finetune.experiment import BEFORE, Assigned, Experiment, Plan, Values, draw, run
 from finetune.recipe import Recipe
-from finetune.report import markdown
+from finetune.report import document
 from finetune.table import table
 from judges.engines.transformers import TransformersEngine
 from judges.errors import MagistrateError
@@ -115,7 +116,7 @@ def test_the_table_has_the_means_and_the_differences(tmp_path: Path) -> None:
     assert found["sets"][0]["overall"]["difference"] == pytest.approx(gain.mean())
     assert found["sets"][0]["overall"]["targeted"] == pytest.approx((random + gain).mean(), abs=1e-6)
     assert len(travel["by_seed"]) == 2
-    text = markdown(found)
+    text = markdown(document(found))
     assert "| 1 | Food | " in text
     assert "+0.200 | +0.200 to +0.200 |" in text
     assert "| Leisure, Food ordering, Hospitality | 26.6, 27.8, 28.3 | 32.0, 32.0, 31.2 | 5.4, 4.2, 2.9 | 4.1 |" in text

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from finetune.picture import drawn
-from finetune.report import lead, markdown, page
+from evals.reports.html import page
+from evals.reports.markdown import markdown
+from finetune.picture import differences
+from finetune.report import document, lead
 
 
 def row(name: str, difference: float, half: float) -> dict[str, Any]:
@@ -51,13 +53,13 @@ def test_only_what_is_told_from_chance_is_called_a_difference() -> None:
 def test_one_seed_is_called_a_first_look() -> None:
     one = FOUND | {"seeds": [0]}
     assert lead(one).endswith("in one training each: a first look, and no more.")
-    assert "train with several seeds" in page(one)
-    assert "train with several seeds" in markdown(one)
-    assert "both paired" in markdown(FOUND)
+    assert "train with several seeds" in page(document(one))
+    assert "train with several seeds" in markdown(document(one))
+    assert "both paired" in markdown(document(FOUND))
 
 
 def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
-    text = page(FOUND)
+    text = page(document(FOUND))
     assert "default-src 'none'; script-src 'none'" in text.replace("&#39;", "'")
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)" in text
@@ -67,7 +69,7 @@ def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
 
 
 def test_the_text_has_the_same_figures_and_the_paper_beside_them() -> None:
-    text = markdown(FOUND)
+    text = markdown(document(FOUND))
     assert "| 1 | Food | 20 | 0.200 | 0.230 | +0.030 | +0.020 to +0.040 |" in text
     assert "| 2 | Work \\| play | 20 |" in text
     assert "| Leisure, Food ordering, Hospitality | 26.6, 27.8, 28.3 | 32.0, 32.0, 31.2 | 5.4, 4.2, 2.9 | 4.1 |" in text
@@ -75,5 +77,5 @@ def test_the_text_has_the_same_figures_and_the_paper_beside_them() -> None:
 
 def test_the_picture_is_a_picture_even_without_intervals() -> None:
     nothing = row("Food", 0.0, 0.0) | {"low": None, "high": None, "difference": None, "random": None}
-    assert drawn(figures({"domains": [nothing], "overall": nothing})).startswith(b"\x89PNG")
-    assert "–" in markdown(figures({"domains": [nothing], "overall": nothing}))
+    assert differences(figures({"domains": [nothing], "overall": nothing})).png().startswith(b"\x89PNG")
+    assert "–" in markdown(document(figures({"domains": [nothing], "overall": nothing})))

@@ -55,7 +55,7 @@ if (part) {
 
 // Battles.
 
-const held = document.getElementById("battles");
+const held = document.getElementById("examples");
 if (held) readBattles(JSON.parse(held.textContent));
 
 function readBattles({ models, questions, battles }) {

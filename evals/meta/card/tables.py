@@ -6,25 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from evals.meta.card.measured import Figure
-from evals.reports.wording import NONE, line, number
-
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """A figure from 0 to 1 as it is drawn, with the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A cell of a table: its text, and what is drawn beside it."""
-
-    text: str
-    strip: Strip | None = None
-
+from evals.reports.document import Cell, Strip
+from evals.reports.wording import NONE, estimated, line
 
 Given = Cell | tuple[Figure, Callable[[Figure], Cell]]
 """A cell, or a figure and how to show it."""
@@ -50,7 +33,7 @@ class Table:
 
     def add(self, names: Sequence[str], cells: Sequence[Given]) -> None:
         """A row: its names, then cells, or figures and how to show them."""
-        row = [Cell(line(name)) for name in names]
+        row = [Cell(text=line(name)) for name in names]
         for cell in cells:
             if isinstance(cell, Cell):
                 row.append(cell)
@@ -62,8 +45,12 @@ class Table:
         self.rows.append(row)
 
 
-def _ends(figure: Figure, shown: Callable[[float], str]) -> str:
-    return "" if figure.low is None or figure.high is None else f" ({shown(figure.low)} to {shown(figure.high)})"
+def _shown(figure: Figure, shown: Callable[[float], str]) -> str:
+    """A figure, with its interval where there is one."""
+    if figure.value is None:
+        return NONE
+    ends = "" if figure.low is None or figure.high is None else f" ({shown(figure.low)} to {shown(figure.high)})"
+    return shown(figure.value) + ends
 
 
 def _percent(value: float) -> str:
@@ -72,40 +59,30 @@ def _percent(value: float) -> str:
 
 def share_cell(figure: Figure) -> Cell:
     """A share in percent, with its interval, which is drawn too."""
-    if figure.value is None:
-        return Cell(NONE)
     strip = None
-    if figure.low is not None and figure.high is not None:
+    if figure.value is not None and figure.low is not None and figure.high is not None:
         strip = Strip(figure.value, figure.low, figure.high)
-    return Cell(_percent(figure.value) + _ends(figure, _percent), strip)
+    return Cell(text=_shown(figure, _percent), strip=strip)
 
 
 def points_cell(figure: Figure) -> Cell:
     """A figure in points, with its interval."""
-
-    def shown(value: float) -> str:
-        return number(value + 0.0, 2)
-
-    return Cell(NONE if figure.value is None else shown(figure.value) + _ends(figure, shown))
+    return Cell(text=estimated(figure, 2))
 
 
 def exact_cell(figure: Figure) -> Cell:
     """A figure to three decimals, with its interval."""
-
-    def shown(value: float) -> str:
-        return number(value, 3)
-
-    return Cell(NONE if figure.value is None else shown(figure.value) + _ends(figure, shown))
+    return Cell(text=estimated(figure, 3))
 
 
 def part_cell(value: float | None) -> Cell:
     """A share in percent that has no interval."""
-    return Cell(NONE if value is None else _percent(value))
+    return Cell(text=NONE if value is None else _percent(value))
 
 
 def count_cell(amount: int) -> Cell:
     """A count."""
-    return Cell(f"{amount:,}")
+    return Cell(text=f"{amount:,}")
 
 
 def reasons(made: Table) -> Iterator[str]:

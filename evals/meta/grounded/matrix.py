@@ -41,9 +41,9 @@ def matrix(study: Study, judge: str) -> Drawing:
     columns, kinds = places(study.results)
     lines = [
         f"{label(judge)}: {percent(study.total)} over all metrics; × is failed, ? is unscored",
-        *cut_off((len(columns), MOST_COLUMNS, "columns"), (len(kinds), MOST_KINDS, "kinds")),
     ]
-    return Drawing("Which cases are passed", partial(_panels, study), lines)
+    cut = cut_off((len(columns), MOST_COLUMNS, "columns"), (len(kinds), MOST_KINDS, "kinds"))
+    return Drawing("Which cases are passed", partial(_panels, study), lines, cut)
 
 
 def _panels(study: Study, colours: theme.Colours) -> Spec:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
 import vl_convert
 
 from evals.reports.charts import theme
@@ -14,6 +15,8 @@ Spec = dict[str, Any]
 """A chart in Vega-Lite."""
 
 SCALE = 2.0
+WIDTH = 560
+ROW = 30
 ROOM = 14
 """Pixels around a chart in a page: a browser's font may be wider than the one that the chart was laid out with."""
 
@@ -26,16 +29,18 @@ class Drawing:
         title: What it shows.
         spec: In Vega-Lite, by the colours. Of ``title`` and ``config`` it has what differs from other charts.
         subtitle: Lines below the title.
+        cut: What it has no room for, a line below those.
     """
 
     title: str
     spec: Callable[[theme.Colours], Spec]
     subtitle: Sequence[str] = ()
+    cut: Sequence[str] = ()
 
     def png(self) -> bytes:
         """On a light ground, with its title."""
         made = self._with_look(theme.LIGHT, theme.PICTURE_FONT)
-        title = {"text": self.title, "subtitle": list(self.subtitle), **made.get("title", {})}
+        title = {"text": self.title, "subtitle": [*self.subtitle, *self.cut], **made.get("title", {})}
         whole = {**made, "title": title, "background": theme.LIGHT["paper"], "padding": 24}
         return vl_convert.vegalite_to_png(whole, scale=SCALE, allowed_base_urls=[])
 
@@ -55,6 +60,16 @@ def spec_of(chart: Any) -> Spec:
     made: Spec = chart.to_dict()
     made.pop("config", None)
     return made
+
+
+def points_with_intervals(base: alt.Chart, y: alt.Y, x: alt.X, *, size: int = 70, **told: Any) -> tuple[alt.Chart, alt.Chart]:
+    """Lines over the intervals from ``low`` to ``high``, and points; what tells rows apart, such as ``color``, is given."""
+    lines = (
+        base.mark_rule(strokeWidth=2, opacity=0.55, strokeCap="round")
+        .transform_filter("isValid(datum.low)")
+        .encode(y=y, x="low:Q", x2="high:Q", **told)
+    )
+    return lines, base.mark_point(filled=True, size=size, opacity=1).encode(y=y, x=x, **told)
 
 
 def cut_off(*over: tuple[int, int, str]) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evals.arena.page import page
 from evals.arena.rating import Options
-from evals.arena.report import report
+from evals.arena.report import page
+from evals.arena.study import report
 from tests.chromium import need_chromium
 from tests.evals.arena import examples
 from tests.evals.arena.reading import READ, Figures

@@ -16,7 +16,7 @@ from evals.arena.keeping import examples
 from evals.arena.pairing import Game
 from evals.arena.questions import Question, QuestionSet
 from evals.arena.rating import Options
-from evals.arena.report import report
+from evals.arena.study import report
 from evals.arena.tournament import Tournament, game_id
 from evals.tasks import Fault
 from judges.pairwise import TIE

@@ -13,7 +13,7 @@ from evals.arena.answers import read_answers
 from evals.arena.gathering import Beside, gather
 from evals.arena.questions import read_questions
 from evals.arena.rating import Options
-from evals.arena.report import report
+from evals.arena.study import report
 from judges.errors import MagistrateError
 
 VERDICT: dict[str, Any] = {

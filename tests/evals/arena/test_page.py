@@ -9,10 +9,10 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from evals.arena.page import page
+from evals.arena.phrases import pictured, rank
 from evals.arena.rating import Options
-from evals.arena.report import report
-from evals.arena.words import pictured, rank
+from evals.arena.report import page
+from evals.arena.study import report
 from evals.reports.wording import interval, line, number
 from tests.evals.arena import examples
 from tests.evals.arena.reading import PAGES, Figures, opened, table

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from evals.arena.battles import BattleList, Battles
+from evals.arena.phrases import lead, rank
 from evals.arena.rating import Options
-from evals.arena.report import report
-from evals.arena.words import lead, rank
+from evals.arena.study import report
 from judges.errors import MagistrateError
 
 QUICK = Options(rounds=60)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+from evals.arena.phrases import bias_rows, called, fault_words, lead, pictured, rank
 from evals.arena.rating import Options
-from evals.arena.report import report
-from evals.arena.text import markdown
-from evals.arena.words import bias_rows, called, fault_words, lead, pictured, rank
+from evals.arena.report import document
+from evals.arena.study import report
+from evals.reports.markdown import markdown
 from evals.reports.wording import interval, line, number
 from tests.evals.arena import examples
 
@@ -39,7 +40,7 @@ def tables_of(text: str) -> list[list[list[str]]]:
 
 
 def test_the_guide_s_own_example_comes_out_as_it_stands_there() -> None:
-    lines = markdown(report(examples.guide(), Options(rounds=50), made={"judge_model": "GPT-4"})).splitlines()
+    lines = markdown(document(report(examples.guide(), Options(rounds=50), made={"judge_model": "GPT-4"}))).splitlines()
     told = iter(lines)
     for wanted in (
         "# Subjective Analysis",
@@ -71,14 +72,14 @@ def test_the_guide_s_own_example_comes_out_as_it_stands_there() -> None:
 
 def test_elo_goes_by_the_models_names_and_is_the_report_s(usual: dict[str, Any]) -> None:
     elo, models = usual["elo"], usual["models"]
-    (table,) = [one for one in tables_of(markdown(usual)) if one[1][0] == "elo_score [Median]"]
+    (table,) = [one for one in tables_of(markdown(document(usual))) if one[1][0] == "elo_score [Median]"]
     assert table[0] == ["", *sorted(models)]
     for row, name in zip(table[1:], ("median", "mean", "std"), strict=True):
         assert row[1:] == [f"{elo[name][models.index(model)]:g}" for model in sorted(models)]
 
 
 def test_counts_and_reasons_are_told(usual: dict[str, Any]) -> None:
-    text = markdown(usual)
+    text = markdown(document(usual))
     counts = usual["counts"]
     assert counts["meaningful"] < counts["comparisons"]
     assert counts["scored"] < counts["meaningful"]
@@ -94,7 +95,7 @@ def test_counts_and_reasons_are_told(usual: dict[str, Any]) -> None:
 
 
 def test_every_rating_and_its_interval_is_there(usual: dict[str, Any]) -> None:
-    (table,) = [one for one in tables_of(markdown(usual)) if one[0][:2] == ["Rank", "Model"]]
+    (table,) = [one for one in tables_of(markdown(document(usual))) if one[0][:2] == ["Rank", "Model"]]
     assert table[0][-2:] == ["At equal style", "By probabilities"]
     assert [row[1] for row in table[1:]] == [usual["models"][model] for model in usual["order"]]
     for row, model in zip(table[1:], usual["order"], strict=True):
@@ -112,7 +113,7 @@ def test_every_rating_and_its_interval_is_there(usual: dict[str, Any]) -> None:
 
 
 def test_a_win_rate_is_a_share_all_through(usual: dict[str, Any]) -> None:
-    (table,) = [one for one in tables_of(markdown(usual)) if one[0][1:2] == ["Win rate"]]
+    (table,) = [one for one in tables_of(markdown(document(usual))) if one[0][1:2] == ["Win rate"]]
     for row, one in zip(table[1:], usual["win_rates"]["models"], strict=True):
         assert row[0] == usual["models"][one["model"]]
         assert row[1] == f"{one['rate']['mean']:.1%}"
@@ -132,7 +133,7 @@ def reports() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["usual", "hostile", *examples.BARE])
 def test_no_row_has_more_or_fewer_cells_than_its_heading(reports: dict[str, dict[str, Any]], name: str) -> None:
-    text = markdown(reports[name])
+    text = markdown(document(reports[name]))
     # As GitHub splits them: at a bar that no backslash precedes; but a backslash may itself be escaped.
     cell = re.compile(r"(?:\\.|[^|\\])*\|")
     width = None
@@ -151,7 +152,7 @@ def test_no_row_has_more_or_fewer_cells_than_its_heading(reports: dict[str, dict
 
 
 def test_nothing_of_anyone_s_becomes_markup(reports: dict[str, dict[str, Any]]) -> None:
-    text = markdown(reports["hostile"])
+    text = markdown(document(reports["hostile"]))
     kinds: set[str] = set()
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         kinds.add(token.type)
@@ -167,12 +168,12 @@ def test_nothing_of_anyone_s_becomes_markup(reports: dict[str, dict[str, Any]]) 
 def test_a_figure_that_is_not_there_is_never_a_word_of_a_programming_language(
     reports: dict[str, dict[str, Any]], name: str
 ) -> None:
-    assert not WORDS_FOR_NOTHING.findall(markdown(reports[name]))
+    assert not WORDS_FOR_NOTHING.findall(markdown(document(reports[name])))
 
 
 @pytest.mark.parametrize("name", ["usual", "hostile", *examples.BARE])
 def test_pictures_are_named_where_they_are_drawn(reports: dict[str, dict[str, Any]], name: str) -> None:
-    linked = re.findall(r"!\[[^\]]+\]\((\w+)\.png\)", markdown(reports[name]))
+    linked = re.findall(r"!\[[^\]]+\]\((\w+)\.png\)", markdown(document(reports[name])))
     assert sorted(linked) == sorted(pictured(reports[name]))
 
 
@@ -189,7 +190,7 @@ def test_pictures_are_named_where_they_are_drawn(reports: dict[str, dict[str, An
 )
 def test_what_came_out_where_little_can_be_said(reports: dict[str, dict[str, Any]], name: str, words: str) -> None:
     assert lead(reports[name]) == words
-    assert words in markdown(reports[name])
+    assert words in markdown(document(reports[name]))
 
 
 def rated(*ends: tuple[float, float, float] | None) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from scipy import stats
 from evals.arena.battles import BattleList, Battles
 from evals.arena.published import read_battles
 from evals.arena.rating import Options
-from evals.arena.report import report
-from evals.arena.text import markdown
+from evals.arena.report import document
+from evals.arena.study import report
 from evals.arena.win_rates import win_rates
+from evals.reports.markdown import markdown
 from judges.errors import MagistrateError
 
 
@@ -115,14 +116,14 @@ def test_alpaca_evals_win_rates_are_those_that_are_published(
         half = stats.t.ppf(0.975, 804) * error / 100
         assert found.soft.high - found.soft.mean == pytest.approx(half, rel=1e-6)
     made = report(battles, Options(rounds=10, baseline="text_davinci_003"))
-    assert f"| {discrete:.1f}% |" in markdown(made)
-    assert f"| {published:.1f}% (" in markdown(made)
+    assert f"| {discrete:.1f}% |" in markdown(document(made))
+    assert f"| {published:.1f}% (" in markdown(document(made))
 
 
 def test_choices_alone_have_no_win_rate_by_probabilities() -> None:
     battles = tournament({"m": 0.6}, 30)
     assert win_rates(battles, "base")[0].soft is None
-    assert "| Questions to see 10 points |\n" in markdown(report(battles, Options(rounds=10, baseline="base")))
+    assert "| Questions to see 10 points |\n" in markdown(document(report(battles, Options(rounds=10, baseline="base"))))
 
 
 def test_a_baseline_that_is_not_there_is_told() -> None:

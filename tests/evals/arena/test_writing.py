@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from evals.arena.battles import BattleList, Battles
+from evals.arena.charts import MOST_MODELS, MOST_PARTS, MOST_RATED, STRONGEST, charts, labels
 from evals.arena.gathering import gather
 from evals.arena.keeping import write_battles
-from evals.arena.pictures import MOST_MODELS, MOST_PARTS, MOST_RATED, STRONGEST, drawings, labels, left_out, pictures
 from evals.arena.published import read_battles
 from evals.arena.rating import Options
-from evals.arena.report import report
+from evals.arena.report import document, write
+from evals.arena.study import report
 from evals.arena.verdict_forms import Record
-from evals.arena.writing import write
 from evals.reports.charts import theme
 from judges.errors import MagistrateError
 from tests.evals.arena import examples
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(usual: dict[str, Any], tmp_p
 
 
 def test_pictures_are_of_a_size_to_be_looked_at(usual: dict[str, Any]) -> None:
-    drawn = {name: size_of(png) for name, png in pictures(usual)}
+    drawn = {name: size_of(png) for name, png in document(usual).pictures().items()}
     assert set(drawn) == {"ratings.png", "by_capa.png", "by_lang.png"}
     for width, height in drawn.values():
         assert 700 < width < 2_000
@@ -102,21 +102,22 @@ def parted(models: int, parts: int) -> dict[str, Any]:
 
 def test_pictures_of_very_many_models_stay_of_a_size_to_be_looked_at() -> None:
     found = parted(models=100, parts=80)
-    drawn = {name: size_of(png) for name, png in pictures(found)}
+    drawn = {name: size_of(drawing.png()) for name, drawing in charts(found).items()}
     for width, height in drawn.values():
         assert width < 3_500
         assert height < 4_500
-    assert left_out(found, "ratings") == [f"The first {MOST_RATED} of 100 models"]
-    assert left_out(found, "by_capa") == [f"The first {MOST_MODELS} of 100 models and the first {MOST_PARTS} of 80 rows"]
-    assert left_out(found, "by_lang") == [f"The first {MOST_MODELS} of 100 models"]
-    drawn_as = drawings(found)
+    cut = {name: drawing.cut for name, drawing in charts(found).items()}
+    assert cut["ratings"] == [f"The first {MOST_RATED} of 100 models"]
+    assert cut["by_capa"] == [f"The first {MOST_MODELS} of 100 models and the first {MOST_PARTS} of 80 rows"]
+    assert cut["by_lang"] == [f"The first {MOST_MODELS} of 100 models"]
+    drawn_as = {name: drawing.svg() for name, drawing in charts(found).items()}
     assert drawn_as["by_capa"].count("50%") + drawn_as["by_capa"].count("63%") == MOST_MODELS * MOST_PARTS
     assert "capability number 59" in drawn_as["by_capa"]
     assert "capability number 60" not in drawn_as["by_capa"]
 
 
 def test_a_chart_of_few_says_nothing_of_what_is_left_out(usual: dict[str, Any]) -> None:
-    assert [left_out(usual, name) for name in ("ratings", "by_capa", "by_lang")] == [[], [], []]
+    assert {name: drawing.cut for name, drawing in charts(usual).items()} == {"ratings": [], "by_capa": [], "by_lang": []}
 
 
 def test_every_model_has_its_mark_though_names_are_cut_off_alike() -> None:
@@ -124,13 +125,13 @@ def test_every_model_has_its_mark_though_names_are_cut_off_alike() -> None:
     assert len(set(labels(examples.NAMES))) == len(examples.NAMES)
     assert labels(["m" * 300, "m" * 301])[1].startswith("(2) m")
     assert labels(["", "\n", ""]) == ["(no name)", "(2) (no name)", "(3) (no name)"]
-    made = drawings(found)
+    made = {name: drawing.svg() for name, drawing in charts(found).items()}
     (points,) = re.findall(r'<g class="mark-symbol role-mark.*?</g>', made["ratings"])
     assert points.count("<path") == len(examples.NAMES)
     parts = [one for one in found["standings"] if one["kind"] == "CAPA"]
     assert made["by_capa"].count("%</text>") == len(parts) * len(examples.NAMES)
     assert "<script" not in "".join(made.values())
-    assert {name for name, _ in pictures(found)} == {"ratings.png", "by_capa.png", "by_lang.png"}
+    assert document(found).pictures().keys() == {"ratings.png", "by_capa.png", "by_lang.png"}
 
 
 def mixed(one: str, other: str, share: float) -> list[float]:

@@ -16,11 +16,11 @@ from evals.meta.card.card import Made, make_card
 from evals.meta.card.leanings import lengthened, longer_preferred, places
 from evals.meta.card.marks import ALL_SAME, marks
 from evals.meta.card.measured import Scores, distance, mean, share, share_of_items
+from evals.meta.card.parts import parts
 from evals.meta.card.probing import probed, probed_pairs
 from evals.meta.card.runs import Plan, Verdicts, plan_runs
 from evals.meta.card.steadiness import again, changes, sampled
 from evals.meta.card.subject import Subject
-from evals.meta.card.words import parts
 from evals.statistics.association import associations
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval

@@ -13,8 +13,9 @@ import pytest
 
 from evals.meta.card.card import Card
 from evals.meta.card.marks import RULES, TOO_FEW, Mark, marks
-from evals.meta.card.page import page, write_card
-from evals.meta.card.words import TITLES, parts
+from evals.meta.card.parts import TITLES, parts
+from evals.meta.card.report import document, write_card
+from evals.reports.html import page
 from evals.reports.wording import line
 from judges.errors import MagistrateError
 from judges.llm_eval import LLMEval
@@ -160,7 +161,7 @@ def test_headings_and_tables_tell_what_they_are(reader: Reader, pages: dict[str,
 def test_the_same_verdicts_make_the_same_card(name: str, cards: dict[str, Card], tmp_path: Path) -> None:
     made = CARDS[name]()
     files = write_card(tmp_path, made, marks(made))
-    assert files[0].read_text(encoding="utf-8") == page(cards[name], marks(cards[name]))
+    assert files[0].read_text(encoding="utf-8") == page(document(cards[name], marks(cards[name])))
     figures = json.loads(files[1].read_text(encoding="utf-8"), parse_constant=lambda word: pytest.fail(word))
     assert [one["word"] for one in figures["marks"]] == [mark.word for mark in marks(cards[name])]
     assert figures["unscored"]["unscored"]["value"] == cards[name].unscored.unscored.value

@@ -1,4 +1,4 @@
-"""The card in words: its parts with their tables, what each figure is and how to read it."""
+"""The parts of the card with their tables, what each figure is and how to read it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from evals.meta.card.steadiness import Change
 from evals.meta.card.tables import Cell, Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
 from judges.catalog import JUDGES
 from judges.rubric import Rubric
+from evals.meta.card.tables import Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
+from evals.reports.document import Cell
 from evals.reports.wording import NONE, counted, line, number
 
 TITLES = {
@@ -44,13 +46,6 @@ class Part:
     tables: Sequence[Table]
 
 
-def lead(marks: Sequence[Mark]) -> str:
-    """The card in a sentence, from its marks."""
-    found = [mark.word for mark in marks]
-    said = ", ".join(f"{found.count(word)} {word}" for word in ("good", "weak", "not measured") if word in found)
-    return f"Of {len(found)} properties: {said}."
-
-
 def parts(card: Card, marks: Sequence[Mark]) -> list[Part]:
     """The parts of the card, one for each of its marks."""
     made = {
@@ -69,31 +64,6 @@ def parts(card: Card, marks: Sequence[Mark]) -> list[Part]:
         reading, tables = made[mark.key](card)
         found.append(Part(mark, TITLES[mark.key], reading, [one for one in tables if one.rows]))
     return found
-
-
-def facts(card: Card) -> list[tuple[str, str]]:
-    """What the card is of and how it was made."""
-    options = [f"{name} {value}" for name, value in card.judge["options"].items()]
-    identity = card.identity
-    return [
-        (title, line(text))
-        for title, text in [
-            ("Judge", f"{card.judge['name']}, version {card.judge['version']}"),
-            ("Options of the judge", ", ".join(options) or "none"),
-            ("Model", identity["model"]),
-            ("Weights", identity["weights"] or "the server does not tell"),
-            ("Engine", f"{identity['engine']} {identity['engine_version']}, constraint {identity['constraint']}"),
-            (
-                "Settings of the engine",
-                ", ".join(f"{name} {value}" for name, value in identity["options"].items() if value is not None) or "none",
-            ),
-            ("Fingerprint", card.fingerprint),
-            ("Samples", f"{card.samples['file']}, {counted(card.samples['count'], 'sample')}, digest {card.samples['digest']}"),
-            ("Judgements", f"{card.unscored.unscored.count:,} in {counted(len(card.unscored.runs), 'run')}"),
-            ("Tokens", f"{card.unscored.prompt_tokens:,} of prompts, {card.unscored.completion_tokens:,} of answers"),
-            ("How it was made", ", ".join(f"{name} {value}" for name, value in card.options.items())),
-        ]
-    ]
 
 
 Shown = tuple[list[str], list[Table]]
@@ -187,13 +157,13 @@ def _changed(found: Sequence[Change], card: Card) -> list[Table]:
     made: dict[str, Table] = {}
     for one in found:
         caption = "Changes" if single else one.title
-        largest = NONE if one.largest is None else number(one.largest + 0.0, 1 if card.pairwise else 0)
+        largest = NONE if one.largest is None else number(one.largest, 1 if card.pairwise else 0)
         cells: list[Given] = [
             (one.unchanged, share_cell),
             (one.distance, points_cell),
             part_cell(one.of_scale),
             (one.shift, points_cell),
-            Cell(largest if one.sample is None else f"{largest} ({line(one.sample)})"),
+            Cell(text=largest if one.sample is None else f"{largest} ({line(one.sample)})"),
             count_cell(one.unchanged.count),
         ]
         rows = made.setdefault(caption, Table(caption.capitalize(), ("Change" if single else "Metric", *figures)))
@@ -283,9 +253,9 @@ def _calibration(card: Card) -> Shown:
             what += f"; judge {metric.lowest:g} to {metric.highest:g}, labels {one.labels[0]:g} to {one.labels[1]:g}"
         perfect = NONE if one.perfect is None else f"{number(one.perfect)}, up to {number(one.perfect_high)}"
         bins = NONE if one.wanted is None else f"{len(one.bins)} of {one.wanted}"
-        whole.add([one.metric, what], [(one.error, exact_cell), Cell(perfect), Cell(bins), count_cell(one.error.count)])
+        whole.add([one.metric, what], [(one.error, exact_cell), Cell(text=perfect), Cell(text=bins), count_cell(one.error.count)])
         for place, found in enumerate(one.bins, start=1):
-            cells = [count_cell(found.count), Cell(number(found.predicted)), Cell(number(found.observed))]
+            cells = [count_cell(found.count), Cell(text=number(found.predicted)), Cell(text=number(found.observed))]
             each.add([f"{one.metric}, bin {place}"], cells)
     left = sum(one.without for one in card.weighed)
     return [
@@ -352,9 +322,4 @@ def _probes(card: Card) -> Shown:
 
 
 def _outcome(one: Probed) -> Cell:
-    return Cell({"pass": "passed", "fail": "failed", "unsure": "unsure"}[one.outcome] if one.outcome else "not measured")
-
-
-def title(card: Card) -> str:
-    """What the card is called."""
-    return f"{card.judge['name']} by {card.identity['model']}"
+    return Cell(text={"pass": "passed", "fail": "failed", "unsure": "unsure"}[one.outcome] if one.outcome else "not measured")

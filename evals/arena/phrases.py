@@ -1,4 +1,4 @@
-"""How the page and the text word an arena's figures."""
+"""How a report words an arena's figures."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ NAMELESS = "(no name)"
 def called(name: str) -> str:
     """A name of anyone's on one line, or a word where nothing of it can be seen."""
     return line(name) or NAMELESS
+
+
+def names_of(report: Figures) -> list[str]:
+    """The models' names."""
+    return [called(name) for name in report["models"]]
 
 
 def pictured(report: Figures) -> tuple[str, ...]:
