@@ -227,6 +227,7 @@ class Document:
         kicker: What kind of report it is.
         foot: What stands at the end of the page.
         text_title: The title of the Markdown, where that is another.
+        dense: Whether a page has so many tables that they are to take less room.
     """
 
     title: str
@@ -234,6 +235,7 @@ class Document:
     kicker: str = ""
     foot: str = ""
     text_title: str | None = None
+    dense: bool = False
 
     def pictures(self) -> dict[str, bytes]:
         """The charts of the Markdown: file names to PNG."""

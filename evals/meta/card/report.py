@@ -29,6 +29,7 @@ def document(card: Card, marks: Sequence[Mark]) -> Document:
         label(f"{card.judge['name']} by {card.identity['model']}"),
         [Only("terminal", [*told, *card.notes]), Only("html", list(_blocks(card, marks)))],
         kicker="reliability card of a judge",
+        dense=True,
         foot="Made by Magistrate. All figures are in card.json.",
     )
 
