@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 
-import vl_convert
-
-from evals.dashboard.charts import Chart, Spec, charts, without_legends
+from evals.dashboard.charts import Chart, charts, without_legends
 from evals.dashboard.rows import MOST, PLURAL, Report, Row, first, kinds, models, named, overall_rows
 from evals.reports.charts import theme
+from evals.reports.charts.drawing import Drawing, Spec
 from evals.reports.wording import counted, label
 from judges.qualeval import Kind
 
 WIDTH = 560
 """Of what is drawn beside the attributes' names, in pixels before they are doubled."""
-
-SCALE = 2.0
 
 TOP_LEVEL = ("$schema", "autosize", "config")
 """What only a whole specification may say, not a part of one."""
@@ -24,27 +22,23 @@ TOP_LEVEL = ("$schema", "autosize", "config")
 TITLES = {"priors": "Priors of", "proficiency": "Proficiency by", "calibration": "Skill calibration by"}
 
 
-def pictures(report: Report, sets: Mapping[str, list[Row]]) -> Iterator[tuple[str, bytes]]:
-    """Draw the main charts.
+def pictures(report: Report, sets: Mapping[str, list[Row]]) -> dict[str, Drawing]:
+    """The main charts as pictures, by name. Charts that the report has no figures for are left out.
 
     Args:
         report: As ``report.json`` has it.
         sets: Its rows, as ``charts.row_sets`` makes them.
-
-    Yields:
-        Each picture's name, with the ending, and its bytes. Charts that the report has no figures for are left out.
     """
-    found = charts(report, sets)
+    found, drawn = charts(report, sets), {}
     for kind in kinds(report):
         for name in ("priors", "proficiency"):
             of_kind = [row for row in sets[name] if row["kind"] == kind]
             if name in found and of_kind:
-                yield f"{name}-{kind}.png", _drawn(report, name, kind, [found[name]], of_kind)
+                drawn[f"{name}-{kind}"] = _drawn(report, name, kind, [found[name]], of_kind)
     if "distance" in found:
-        yield (
-            "calibration.png",
-            _drawn(report, "calibration", "subtask", [found["distance"], found["correlation"]], sets["calibration"]),
-        )
+        parts = [found["distance"], found["correlation"]]
+        drawn["calibration"] = _drawn(report, "calibration", "subtask", parts, sets["calibration"])
+    return drawn
 
 
 def picture_names() -> list[str]:
@@ -52,29 +46,28 @@ def picture_names() -> list[str]:
     return ["calibration.png", *(f"{name}-{kind}.png" for name in ("priors", "proficiency") for kind in PLURAL)]
 
 
-def _drawn(report: Report, name: str, kind: Kind, parts: list[Chart], rows: list[Row]) -> bytes:
-    shown = first(rows)
+def _drawn(report: Report, name: str, kind: Kind, parts: list[Chart], rows: list[Row]) -> Drawing:
     total = len({row["attribute"] for row in rows})
     cut = f"; the first {MOST} of {total}" if total > MOST else ""
     dashes = "; dashed: a model's mean over everything" if name == "proficiency" else ""
+    subtitle = f"{label(report['title'])}, {counted(report['counts']['instances'], 'instance')}{dashes}{cut}"
+    return Drawing(f"{TITLES[name]} {PLURAL[kind]}", partial(_spec, report, parts, rows), [subtitle])
+
+
+def _spec(report: Report, parts: list[Chart], rows: list[Row], colours: theme.Colours) -> Spec:
     numbers = list(range(len(models(report))))
+    total = len({row["attribute"] for row in rows})
     specs = [part.sized(part.spec, min(total, MOST), len(numbers)) for part in parts]
-    look = theme.config(theme.LIGHT, font=theme.PICTURE_FONT) | theme.model_range(numbers, theme.LIGHT) | specs[0]["config"]
+    look = theme.model_range(numbers, colours) | specs[0]["config"]
     if len(numbers) < 2:
         specs = [without_legends(spec) for spec in specs]
-    whole = {
+    shown = {"rows": first(rows), "means": overall_rows(report)}
+    return {
         **_beside([{key: part for key, part in spec.items() if key not in TOP_LEVEL} for spec in specs]),
         "$schema": parts[0].spec["$schema"],
-        "title": {
-            "text": f"{TITLES[name]} {PLURAL[kind]}",
-            "subtitle": f"{label(report['title'])}, {counted(report['counts']['instances'], 'instance')}{dashes}{cut}",
-        },
-        "datasets": {name: _coloured(report, rows) for name, rows in (("rows", shown), ("means", overall_rows(report)))},
-        "background": theme.LIGHT["paper"],
-        "padding": 24,
+        "datasets": {name: _coloured(report, some, colours) for name, some in shown.items()},
         "config": look,
     }
-    return vl_convert.vegalite_to_png(whole, scale=SCALE, allowed_base_urls=[])
 
 
 def _beside(specs: list[Spec]) -> Spec:
@@ -87,9 +80,9 @@ def _beside(specs: list[Spec]) -> Spec:
     return {"hconcat": [wide, slim], "spacing": 48}
 
 
-def _coloured(report: Report, rows: list[Row]) -> list[Row]:
+def _coloured(report: Report, rows: list[Row], colours: theme.Colours) -> list[Row]:
     """Rows as charts show them: with names, and the model's colour where they are of one."""
     return [
-        {**told, "colour": theme.model_colour(row["model"], theme.LIGHT)} if "model" in row else told
+        {**told, "colour": theme.model_colour(row["model"], colours)} if "model" in row else told
         for row, told in zip(rows, named(report, rows), strict=True)
     ]

@@ -87,11 +87,11 @@ class Notes:
 
     Attributes:
         lines: The sentences.
-        kind: How they stand: plain ones have no marks before them.
+        kind: How they stand: plain ones have no marks before them, numbered ones their numbers.
     """
 
     lines: Sequence[Words]
-    kind: Literal["faults", "reading", "plain"] = "faults"
+    kind: Literal["faults", "reading", "plain", "numbered"] = "faults"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def write_files(
         for name in set(sometimes) - files.keys():
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise MagistrateError(f"the {what} cannot be written to {folder}: {reason_of(error)}") from error
+        raise MagistrateError(f"the {what} cannot be written to {error.filename2 or folder}: {reason_of(error)}") from error
     return written
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from evals.reports.document import (
     Cell,
@@ -39,11 +38,6 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(lambda found: f"\\{found[0]}", line(text))
 
 
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """A table whose columns hold figures from the given one on."""
-    return _table(Table(headings, rows, texts))
-
-
 def _table(table: Table) -> str:
     rules = ["---" if table.holds_text(place) else "---:" for place in range(len(table.headings))]
     shown = ([_cell(cell) for cell in row] for row in (table.headings, *table.rows))
@@ -70,7 +64,8 @@ def _block(block: Shown) -> str:
         case Chart(name, words):
             return f"![{escaped(words)}]({name}.png)"
         case Notes(lines, kind):
-            return "\n".join(f"{'' if kind == 'plain' else '- '}{_words(one)}" for one in lines)
+            marks = {"plain": "", "numbered": "{}. "}
+            return "\n".join(f"{marks.get(kind, '- ').format(place)}{_words(one)}" for place, one in enumerate(lines, start=1))
         case Text(text):
             return _words(text)
         case _:
@@ -85,5 +80,6 @@ def _words(text: Words) -> str:
 def _part(part: str) -> str:
     if isinstance(part, Strong):
         return f"**{escaped(part)}**"
+    said = escaped(part)
     before, after = (" " if one.isspace() else "" for one in (part[:1], part[-1:]))
-    return f"{before}{escaped(part)}{after}"
+    return f"{before}{said}{after}" if said else before

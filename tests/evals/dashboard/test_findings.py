@@ -10,8 +10,9 @@ from evals.dashboard.charts import row_sets
 from evals.dashboard.findings import MOST_WEAK, faithfulness_rows, faults, lead, remarks, unsure, weak_attributes
 from evals.dashboard.making import making
 from evals.dashboard.page import page
-from evals.dashboard.text import markdown
+from evals.dashboard.report import document
 from evals.plain_text import plain
+from evals.reports.markdown import markdown
 from evals.reports.wording import counted, duration, interval, label, listed, number
 from tests.evals.dashboard import strange
 from tests.evals.dashboard.examples import WEAK, dialogsum
@@ -87,7 +88,7 @@ def test_what_the_metric_remarks_is_on_the_page_and_in_the_text() -> None:
     told = "curie: the answer names no choice (1,200 answers)"
     assert remarks(report) == [told]
     assert told in page(report, row_sets(report))
-    assert told in markdown(report, row_sets(report), ())
+    assert told in markdown(document(report, row_sets(report), {}))
 
 
 def test_faithfulness_is_told_where_there_is_any() -> None:

@@ -9,15 +9,18 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evals.dashboard.charts import row_sets
-from evals.dashboard.text import markdown
-from evals.reports.markdown import escaped
+from evals.dashboard.pictures import pictures
+from evals.dashboard.report import document
+from evals.reports.markdown import escaped, markdown
 from evals.reports.wording import interval, number, percent
 from tests.evals.dashboard import strange
 from tests.evals.dashboard.examples import dialogsum
 
 
-def told(report: dict[str, Any], *pictures: str) -> str:
-    return markdown(report, row_sets(report), pictures)
+def told(report: dict[str, Any], *drawn: str) -> str:
+    sets = row_sets(report)
+    found = pictures(report, sets)
+    return markdown(document(report, sets, {name: found[name] for name in drawn}))
 
 
 def rows_of(text: str, heading: str) -> list[list[str]]:
@@ -59,7 +62,7 @@ def test_its_figures_are_the_report_s() -> None:
 
 def test_it_says_what_the_page_says() -> None:
     report = dialogsum()
-    text = told(report, "priors-domain.png", "calibration.png")
+    text = told(report, "priors-domain", "calibration")
     for one in report["models"]:
         assert f"| {one['name']} | {one['overall']['value']:.3f} |" in text
     assert "1. **" in text

@@ -43,7 +43,7 @@ def test_a_study_is_written_whole_and_again(tmp_path: Path) -> None:
 
 def test_pictures_are_drawn_of_the_strangest_report() -> None:
     report = strange.hostile()
-    drawn = dict(pictures(report, row_sets(report)))
+    drawn = {f"{name}.png": one.png() for name, one in pictures(report, row_sets(report)).items()}
     assert set(drawn) == PICTURES
     assert all(size_of(png)[0] > 1_000 for png in drawn.values())
 

@@ -11,7 +11,7 @@ from evals.reports.markdown import markdown
 def test_every_block_is_there() -> None:
     blocks: list[Block] = [
         "plain",
-        Text(("it is ", Strong("80%"), ".")),
+        Text(("it is", " ", Strong("80%"), ".")),
         Heading("Part"),
         Heading("Part of a part", 3),
         Table(("name", "figure"), [("a|b", "1")]),
