@@ -9,12 +9,11 @@ from evals.meta.card.card import Card
 from evals.meta.card.marks import Mark
 from evals.meta.card.probing import Probed
 from evals.meta.card.steadiness import Change
-from evals.meta.card.tables import Cell, Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
-from judges.catalog import JUDGES
-from judges.rubric import Rubric
 from evals.meta.card.tables import Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
 from evals.reports.document import Cell
 from evals.reports.wording import NONE, counted, line, number
+from judges.catalog import JUDGES
+from judges.rubric import Rubric
 
 TITLES = {
     "again": "Asked again",
