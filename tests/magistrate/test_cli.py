@@ -134,12 +134,28 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     assert_one_sentence(score(rows, output, "-O", "scale"), "must be of the form name=value")
     assert_one_sentence(score(rows, output, "--field", "a=b", "--field", "a=c"), "is given twice")
     assert_one_sentence(score(rows, output, "--model", "/no/model"), "there is no model at /no/model")
-    assert_one_sentence(score(rows, output, "--engine", "gpt"), "there is no engine `gpt`")
     assert_one_sentence(score(rows, tmp_path / "text.txt" / "v.jsonl"), "cannot be written")
     assert_one_sentence(score(rows, tmp_path), "is a folder")
     assert_one_sentence(score(rows, rows, "--overwrite"), "holds the samples")
     assert read(rows) == [{"context": "a", "response": "b"}]
     assert time.monotonic() - began < 12 * 20
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "wanted"),
+    [
+        ("--engine", "gpt", "'gpt' is not one of 'vllm', 'transformers', 'endpoint'"),
+        ("--constraint", "none", "'none' is not one of 'outlines', 'xgrammar', 'guidance'"),
+        ("--think", "200000", "is not in the range 0<=x<=131072"),
+        ("--model", "", "String should have at least 1 character"),
+    ],
+)
+def test_a_value_that_a_flag_cannot_have_is_refused_with_those_it_can(tmp_path: Path, flag: str, value: str, wanted: str) -> None:
+    rows = write(tmp_path / "rows.jsonl", [{"context": "a", "response": "b"}])
+    done = score(rows, tmp_path / "v.jsonl", flag, value)
+    assert done.returncode == 2
+    assert wanted in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "v.jsonl").exists()
 
 
 def test_a_rubric_is_checked_line_by_line(tmp_path: Path) -> None:

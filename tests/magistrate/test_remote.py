@@ -133,7 +133,7 @@ def test_bad_arguments_are_one_sentence(tmp_path: Path, magistrate_server: Any) 
     rows = write(tmp_path / "rows.jsonl", [{"context": "a", "response": "b"}])
     (tmp_path / "empty.jsonl").write_text("")
     output = tmp_path / "v.jsonl"
-    flags = ("--engine", "vllm", "--dtype", "float32", "--max-model-len", "100", "--window", "3")
+    flags = ("--engine", "transformers", "--dtype", "float32", "--max-model-len", "100", "--window", "3")
     assert_one_sentence(
         there(rows, output, magistrate_server, *flags), "--engine, --dtype, --max-model-len, --window", "--server"
     )

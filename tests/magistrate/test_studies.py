@@ -104,7 +104,6 @@ def test_a_stopped_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, ways
         (["--attributes", "none.json"], "none.json cannot be read: No such file or directory"),
         (["--prediction-field", "answer"], "no field `answer`"),
         (["--most", "1"], "cannot be given 2 of 1"),
-        (["--engine", "tpu"], "no engine `tpu`"),
     ],
 )
 def test_bad_arguments_are_one_sentence(tmp_path: Path, change: list[str], told: str) -> None:

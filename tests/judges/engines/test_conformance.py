@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judges.constraint import answer_pattern
-from judges.decoding import Decoding
+from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine, Generation, Request
 from judges.engines.transformers import TransformersEngine
 from judges.engines.weights import cache_folder
@@ -60,12 +60,12 @@ def ask(loop: asyncio.Runner, engine: Engine, *requests: Request) -> list[Genera
 
 
 def judge_all(
-    loop: asyncio.Runner, engine: Engine, samples: list[dict[str, Any]], judge: LLMEval, **options: Any
+    loop: asyncio.Runner, engine: Engine, samples: list[dict[str, Any]], judge: LLMEval, decoding: Decoding = GREEDY
 ) -> list[Verdict]:
     rows = [Row(str(number), f"row {number}", sample) for number, sample in enumerate(samples)]
 
     async def run() -> list[Verdict]:
-        runner = Runner(judge, engine, Decoding(**options))
+        runner = Runner(judge, engine, decoding)
         return [verdict async for verdict in runner.run(prepare(row, judge) for row in rows)]
 
     return sorted(loop.run(run()), key=lambda verdict: int(verdict.id))
@@ -112,8 +112,8 @@ def test_fifty_greedy_answers_are_the_same_on_every_engine(
 
 def test_expected_scores_agree_between_engines(loop: asyncio.Runner, engine: Engine, transformers_engine: Engine) -> None:
     samples = fifty()[:10]
-    here = judge_all(loop, engine, samples, LLMEval(), expected=True)
-    there = judge_all(loop, transformers_engine, samples, LLMEval(), expected=True)
+    here = judge_all(loop, engine, samples, LLMEval(), Decoding(expected=True))
+    there = judge_all(loop, transformers_engine, samples, LLMEval(), Decoding(expected=True))
     for one, other in zip(here, there, strict=True):
         assert one.expected
         assert other.expected
@@ -128,7 +128,7 @@ def test_expected_scores_agree_between_engines(loop: asyncio.Runner, engine: Eng
 
 def test_a_hundred_scores_are_expected_or_refused_with_a_note(loop: asyncio.Runner, engine: Engine) -> None:
     (verdict,) = judge_all(
-        loop, engine, [{"context": "hi", "response": "ho"}], LLMEval(["content"], scale="0-100"), expected=True
+        loop, engine, [{"context": "hi", "response": "ho"}], LLMEval(["content"], scale="0-100"), Decoding(expected=True)
     )
     assert verdict.scores
     assert verdict.scores["content"] in range(101)
@@ -236,11 +236,11 @@ def test_every_constraint_backend_obeys_one_spelling(loop: asyncio.Runner, const
 def test_sampled_verdicts_follow_their_seed_and_keep_to_the_form(loop: asyncio.Runner, engine: Engine) -> None:
     judge, samples = LLMEval(), fifty()[:5]
     greedy = judge_all(loop, engine, samples, judge)
-    runs = {seed: judge_all(loop, engine, samples, judge, temperature=2.0, seed=seed) for seed in (1, 2)}
+    runs = {seed: judge_all(loop, engine, samples, judge, SampledDecoding(temperature=2.0, seed=seed)) for seed in (1, 2)}
     scores = {seed: [verdict.scores for verdict in verdicts] for seed, verdicts in runs.items()}
     assert all(verdict.status == "scored" for verdicts in runs.values() for verdict in verdicts)
     assert scores[1] != scores[2]
     assert scores[1] != [verdict.scores for verdict in greedy]
-    again = judge_all(loop, engine, samples, judge, temperature=2.0, seed=1)
+    again = judge_all(loop, engine, samples, judge, SampledDecoding(temperature=2.0, seed=1))
     assert [verdict.scores for verdict in again] == scores[1]
     assert len({runs[1][0].fingerprint, runs[2][0].fingerprint, greedy[0].fingerprint}) == 3
