@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evals.arena.biases import MOST_CIRCLES
-from evals.reports.wording import NONE, counted, interval, label, line, listed, number, percent
+from evals.reports.wording import NONE, chance, counted, interval, label, line, listed, number, percent, percents, with_interval
 
 Figures = Mapping[str, Any]
 
@@ -187,8 +187,7 @@ def fault_words(one: Figures) -> str:
 def _share(found: Figures, what: str) -> str:
     if not found["count"]:
         return NONE
-    ends = "" if found["low"] is None else f" ({max(0.0, found['low']):.1%} to {min(1.0, found['high']):.1%})"
-    return f"{percent(found['mean'])}{ends} of {counted(found['count'], what)}"
+    return f"{_with_ends(found)} of {counted(found['count'], what)}"
 
 
 def style_words(report: Figures) -> str:
@@ -218,19 +217,18 @@ def win_rate_cells(found: Figures, one: Figures) -> list[str]:
     rate, ahead = one["rate"], one["ahead"]
     gap = NONE
     if ahead is not None and ahead["mean"] is not None:
-        gap = _points(ahead["mean"])
-        if ahead["low"] is not None:
-            gap += f" ({_points(ahead['low'])} to {_points(ahead['high'])})"
+        mean, low, high = (None if ahead[part] is None else 100 * ahead[part] for part in ("mean", "low", "high"))
+        gap = with_interval(mean, low, high, 1)
     needed = [number(count, 0) for count in one["needed"]]
-    soft = [_by_probabilities(one["soft"])] if _has_soft(found) else []
-    return [percent(rate["mean"]), _ends(rate), p_value(one["adjusted"]), f"{rate['items']:,}", gap, *needed, *soft]
+    soft = [_with_ends(one["soft"])] if _has_soft(found) else []
+    return [percent(rate["mean"]), _ends(rate), chance(one["adjusted"], 3), f"{rate['items']:,}", gap, *needed, *soft]
 
 
 def _has_soft(found: Figures) -> bool:
     return any(one["soft"] is not None for one in found["models"])
 
 
-def _by_probabilities(soft: Figures | None) -> str:
+def _with_ends(soft: Figures | None) -> str:
     if soft is None:
         return NONE
     ends = _ends(soft)
@@ -238,16 +236,5 @@ def _by_probabilities(soft: Figures | None) -> str:
 
 
 def _ends(rate: Figures) -> str:
-    known = rate["low"] is not None
-    return f"{max(0.0, rate['low']):.1%} to {min(1.0, rate['high']):.1%}" if known else NONE
-
-
-def _points(share: float) -> str:
-    return number(100 * share, 1)
-
-
-def p_value(p: float | None) -> str:
-    """A test's p."""
-    if p is None:
-        return NONE
-    return "< 0.001" if p < 0.001 else number(p, 3)
+    low, high = rate["low"], rate["high"]
+    return NONE if low is None else percents(max(0.0, low), min(1.0, high))

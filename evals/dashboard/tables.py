@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evals.dashboard.rows import ENOUGH, PLURAL, Report, Row, kinds, named
-from evals.reports.wording import NONE, count, digits, interval, line, number, percent
+from evals.reports.wording import count, digits, interval, line, number, percent, percents
 from evals.statistics.bootstrap import LEVEL
 from judges.qualeval import Kind
 
@@ -85,8 +85,7 @@ def _proficiency(report: Report, rows: list[Row]) -> Table:
 def _calibration(report: Report, rows: list[Row]) -> Table:
     made = []
     for row, told in zip(rows, named(report, rows), strict=True):
-        apart = NONE if row["low"] is None or row["high"] is None else f"{percent(row['low'])} to {percent(row['high'])}"
-        cells = (percent(row["distance"]), apart, number(row["correlation"], 2), _instances(row))
+        cells = (percent(row["distance"]), percents(row["low"], row["high"]), number(row["correlation"], 2), _instances(row))
         made.append(TableRow((told["attribute"], told["model"], *cells), None, row["model"]))
     headings = ("Sub-task", "Model", "Distance", _INTERVAL, "Rank correlation", "Instances")
     return Table("Skill calibration by sub-task, the furthest apart first", headings, made, 2, _few(rows))

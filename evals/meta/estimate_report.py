@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evals.meta import label_words
 from evals.meta.estimate import Estimates, MetricEstimate
+from evals.meta.labels import file_notes, metric_notes
 from evals.meta.verdicts import mixed
 from evals.reports.document import Block, Document, Table, to_know
 from evals.reports.wording import NONE, count, counted, fault_lines, number, with_interval
@@ -73,7 +73,7 @@ def _remarks(found: Estimates) -> Iterator[str]:
         yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
     yield from (f"{metric}: not estimated: {why}" for metric, why in found.refused.items())
     yield from fault_lines(found.left_out)
-    yield from label_words.of_file(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
+    yield from file_notes(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
 
 
 def _metric_remarks(one: MetricEstimate) -> Iterator[str]:
@@ -82,4 +82,4 @@ def _metric_remarks(one: MetricEstimate) -> Iterator[str]:
         yield f"the labelled samples are about {counted(one.items, 'thing')}"
     if one.several:
         yield f"{counted(one.several, 'label')} the mean of several raters'"
-    yield from label_words.of_metric(one.unscored, one.unscored_labels, one.empty)
+    yield from metric_notes(one.unscored, one.unscored_labels, one.empty)

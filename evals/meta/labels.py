@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from evals.meta.cells import is_empty, number_in
 from evals.meta.columns import check_columns, header_of, named
+from evals.reports.wording import counted, first_few
 from judges.errors import MagistrateError
 from judges.sources import Row, own_id, read_rows
 
@@ -137,3 +138,33 @@ def check_metrics(wanted: Iterable[str], metrics: Sequence[str]) -> None:
     for name in wanted:
         if name not in metrics:
             raise MagistrateError(f"the verdicts have no numbers for `{name}`; they have {named(metrics)}")
+
+
+def metric_notes(unscored: Mapping[str, int], unscored_labels: int, empty: int) -> Iterator[str]:
+    """What is said of a metric's labels that could not be used.
+
+    Args:
+        unscored: Reason to how many samples have no number of the judge.
+        unscored_labels: How many of those have a label.
+        empty: Rows without a label, though their sample has a verdict.
+    """
+    yield from (f"{counted(amount, 'sample')} left out: {why}" for why, amount in unscored.items())
+    if unscored_labels:
+        yield f"{counted(unscored_labels, 'label')} not used, of samples that the judge gave no number"
+    if empty:
+        yield f"{counted(empty, 'row')} without a label"
+
+
+def file_notes(unmatched: Sequence[str], unmatched_count: int, faults: Sequence[str], fault_count: int) -> Iterator[str]:
+    """What is said of the file.
+
+    Args:
+        unmatched: The first ids without a verdict.
+        unmatched_count: How many there are.
+        faults: The first rows and cells that could not be used.
+        fault_count: How many there are.
+    """
+    if unmatched_count:
+        yield f"{counted(unmatched_count, 'label id')} without a verdict: {first_few(unmatched, unmatched_count)}"
+    if fault_count:
+        yield f"{counted(fault_count, 'fault')} in the labels' file: {first_few(faults, fault_count, between='; ')}"

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from evals.plain_text import plain
 from evals.reports.charts import theme
-from evals.reports.document import Document, Examples, Heading, Link, Mark, Name, Shown, Strong, Words, blocks_of, parts_of
+from evals.reports.document import Block, Document, Examples, Heading, Link, Mark, Name, Shown, Strong, Words, blocks_of, parts_of
 from evals.reports.wording import count, counted, interval, label, line, listed, number
 
 PACKAGE = "evals.reports"
@@ -31,7 +31,7 @@ def page(document: Document, script: str | None = None) -> str:
         document: Whose blocks for pages are shown.
         script: What the page runs, if anything. It finds the examples' data under the id ``examples``.
     """
-    head, sections = _sections(blocks_of(document.blocks, "html"))
+    head, sections = _sections(_shown(document.blocks))
     scripts = [] if script is None else [script]
     data = [block.data for _, blocks in sections for block in blocks if isinstance(block, Examples)]
     return (
@@ -60,7 +60,7 @@ def environment(package: str = PACKAGE) -> Environment:
         finalize=plain,  # whatever a template shows comes through here, so no text of anyone's is forgotten
     )
     words = (number, count, line, label, listed, counted, interval, inline)
-    made.filters |= {one.__name__: one for one in words} | {"kind": lambda block: type(block).__name__}
+    made.filters |= {one.__name__: one for one in words} | {"kind": lambda block: type(block).__name__, "shown": _shown}
     made.globals |= {
         "light": theme.LIGHT,
         "dark": theme.DARK,
@@ -83,6 +83,10 @@ def policy(scripts: Sequence[str] = ()) -> str:
 def inline(text: Words) -> Markup:
     """A text with its parts as elements. Nothing of it is markup that is not to be."""
     return Markup("").join(_part(part) for part in parts_of(text))
+
+
+def _shown(blocks: Iterable[Block]) -> list[Shown]:
+    return list(blocks_of(blocks, "html"))
 
 
 def _part(part: str) -> Markup:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table as Grid
 
-from evals.reports.document import Document, Heading, Notes, Table, Text, Words, blocks_of, parts_of
+from evals.reports.document import Document, Facts, Heading, Notes, Table, Text, Words, blocks_of, parts_of
 from evals.reports.wording import line
 
 WIDEST = 10_000
@@ -28,6 +28,9 @@ def show(document: Document, file: Path | None = None, console: Console | None =
             case Notes(lines):
                 for one in lines:
                     _print(console, f"- {_words(one)}")
+            case Facts(rows):
+                for name, value in rows:
+                    _print(console, f"{line(name)}: {line(value)}")
             case Text(text):
                 _print(console, _words(text))
     if file is not None:

@@ -14,9 +14,6 @@ NONE = "–"
 
 LONGEST_LABEL = 80
 
-LEAST_SHOWN = 0.0001
-"""Of what is likelier, four decimals are shown."""
-
 
 def line(text: str) -> str:
     """A text on one line."""
@@ -50,6 +47,11 @@ def percent(share: float | None) -> str:
     return NONE if share is None else f"{share:.1%}"
 
 
+def percents(low: float | None, high: float | None) -> str:
+    """An interval of a share of one, in percent."""
+    return NONE if low is None or high is None else f"{percent(low)} to {percent(high)}"
+
+
 def interval(low: float | None, high: float | None, decimals: int = 3) -> str:
     """An interval, from its lower to its upper end."""
     return NONE if low is None or high is None else f"{number(low, decimals)} to {number(high, decimals)}"
@@ -77,9 +79,10 @@ def estimated(one: Estimate, decimals: int = 2) -> str:
     return with_interval(one.value, one.low, one.high, decimals)
 
 
-def chance(p: float | None) -> str:
+def chance(p: float | None, decimals: int = 4) -> str:
     """A test's p, which is never shown as none."""
-    return f"< {LEAST_SHOWN}" if p is not None and p < LEAST_SHOWN else number(p, 4)
+    least = 10.0**-decimals
+    return f"< {least:.{decimals}f}" if p is not None and p < least else number(p, decimals)
 
 
 def listed(names: Sequence[str]) -> str:

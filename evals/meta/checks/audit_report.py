@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 
-from evals.meta import label_words
 from evals.meta.checks.audit_found import Audit, Intervals, MetricAudit
+from evals.meta.labels import file_notes, metric_notes
 from evals.meta.verdicts import mixed
 from evals.reports.document import Block, Document, Heading, Table, to_know
 from evals.reports.files import finite_only
-from evals.reports.wording import NONE, count, counted, line, number, percent
+from evals.reports.wording import NONE, count, counted, line, number, percent, percents
 from judges.samples import well_formed
 
 WIDE = 0.75
@@ -133,7 +133,7 @@ def _interval_row(one: MetricAudit) -> tuple[str, ...]:
         number(found.size, decimals),
         number(found.whole, 0 if found.legal is not None else decimals),
         percent(found.all_of_it),
-        f"{percent(found.holding_low)} to {percent(found.holding_high)}",
+        percents(found.holding_low, found.holding_high),
     )
 
 
@@ -159,7 +159,7 @@ def _remarks(found: Audit) -> Iterator[str]:
     for one in found.metrics:
         yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
     yield from (f"{metric}: not audited: {why}" for metric, why in found.refused.items())
-    yield from label_words.of_file(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
+    yield from file_notes(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
 
 
 def _metric_remarks(one: MetricAudit) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _metric_remarks(one: MetricAudit) -> Iterator[str]:
         yield "the judge made no error on the labelled items, so there is no share to remove and the list is by lot"
     if not one.without:
         yield "every scored item has a label; there is nothing to check"
-    yield from label_words.of_metric(one.unscored, one.unscored_labels, one.empty)
+    yield from metric_notes(one.unscored, one.unscored_labels, one.empty)
 
 
 def _interval_remarks(found: Intervals) -> Iterator[str]:

@@ -15,7 +15,7 @@ from evals.meta.grounded.matrix import HEADINGS, TITLES, UNLABELLED, matrix
 from evals.meta.grounded.reference import Likeness
 from evals.meta.grounded.study import LEVEL, Constant, Rate, Study
 from evals.reports.document import Block, Chart, Document, Heading, Only, Strong, Table, Text, to_know
-from evals.reports.wording import NONE, counted, fault_lines, interval, line, number, percent
+from evals.reports.wording import NONE, counted, fault_lines, interval, line, number, percent, percents
 from evals.tasks import Fault
 
 SIZE = 144
@@ -167,7 +167,7 @@ def _rates(report: Report) -> Iterator[Block]:
     rows = []
     for metric, one in found.rates.items():
         counts = f"{one.passed:,}", f"{one.failed:,}", f"{one.unscored:,}"
-        rows.append((TITLES[metric], *counts, percent(one.rate), _interval(one), _best(found.constants[metric])))
+        rows.append((TITLES[metric], *counts, percent(one.rate), percents(one.low, one.high), _best(found.constants[metric])))
     rows.append(("mean of the six", "", "", "", percent(found.total), NONE, percent(found.constant)))
     yield Table(("Metric", "Passed", "Failed", "Unscored", "Rate", "95% interval", "One grade for all"), rows)
     yield (
@@ -192,10 +192,6 @@ def _shares(rates: Mapping[str, Rate]) -> list[str]:
 
 def _best(one: Constant) -> str:
     return f"{percent(one.rate)} ({'does not apply' if one.grade is None else one.grade})"
-
-
-def _interval(rate: Rate) -> str:
-    return f"{percent(rate.low)} to {percent(rate.high)}"
 
 
 def _kinds(report: Report) -> Iterator[Block]:

@@ -9,8 +9,8 @@ from evals.meta.people.choice_labels import NAMES as CHOICE_NAMES
 from evals.meta.people.preferences import CHOICES, Chosen, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
 from evals.reports.document import Block, Document, Heading, Table, to_know
-from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number, percent
-from evals.statistics.nominal import Nominal, Share
+from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number, percent, percents
+from evals.statistics.nominal import Nominal
 
 NAMES: Mapping[int | None, str] = {FIRST: "first better", SECOND: "second better", TIE: "tie", None: "no majority"}
 
@@ -63,7 +63,7 @@ def _judged(judged: Judged) -> Iterator[Block]:
     )
     if judged.consistent is not None:
         consistent = judged.consistent
-        ends = "" if consistent.low is None else f" ({_percents(consistent)})"
+        ends = "" if consistent.low is None else f" ({percents(consistent.low, consistent.high)})"
         yield f"Both orders agree on {percent(consistent.value)}{ends} of {counted(judged.ordered, 'pair')}."
     amounts = {(choice, other): amount for choice, other, amount in judged.confusion}
     others = (*CHOICES, None)
@@ -122,7 +122,3 @@ def _collect(causes: dict[str, list[str]], name: str, found: Nominal, rounds: in
     for said in told:
         if said is not None:
             causes.setdefault(said, []).append(name)
-
-
-def _percents(one: Share) -> str:
-    return f"{percent(one.low)} to {percent(one.high)}"

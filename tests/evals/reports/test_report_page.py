@@ -1,0 +1,84 @@
+"""Documents as pages. The studies' own tests look at whole pages in a browser."""
+
+from __future__ import annotations
+
+import re
+
+from evals.reports.document import (
+    Block,
+    Cell,
+    Choice,
+    Document,
+    Facts,
+    Heading,
+    Legend,
+    Link,
+    Mark,
+    Name,
+    Notes,
+    Only,
+    Strip,
+    Strong,
+    Table,
+    Text,
+)
+from evals.reports.html import page
+
+HOSTILE = "<script>alert(1)</script>\u202e{{ 7 * 7 }}"
+
+
+def body_of(*blocks: Block) -> str:
+    made = page(Document("A title", blocks, kicker="of a kind", foot="The end."))
+    return made.partition("<body>")[2].partition("</main>")[0]
+
+
+def test_every_block_is_there() -> None:
+    figures = [("a", Cell(text="1", ends="0 to 2", value="1.5")), ("b", Cell(text="50%", strip=Strip(0.5, 0.25, 1.0)))]
+    shown = body_of(
+        Text("first", "lead"),
+        Heading("One part"),
+        Text((Mark("good"), " and ", Strong("strong"), " as ", Link("below", "other"))),
+        Table(("name", "figure"), figures, sorts=("text", "number")),
+        Legend([("win", "won")]),
+        Heading((Name("Other"), " part"), key="other"),
+        Heading("Inside", 3),
+        Notes(["a note"], "reading"),
+        Facts([("Seed", "0")]),
+        Choice([("Left", ["to the left"]), ("Right", ["to the right"])]),
+        Only("terminal", ["elsewhere"]),
+    )
+    for wanted in (
+        '<p class="lead">first</p>',
+        '<section aria-labelledby="one-part">',
+        '<span class="mark good"><span aria-hidden="true">●</span> good</span> and <strong>strong</strong>',
+        '<a href="#other">below</a>',
+        '<th scope="col" class="figure" data-sort="number">figure</th>',
+        '<td class="figure" data-value="1.5"><bdi>1</bdi><span class="ends">0 to 2</span></td>',
+        "M26.5 6H97.0",
+        '<span class="key win"></span>won',
+        '<h2 id="other"><bdi>Other</bdi> part</h2>',
+        "<h3>Inside</h3>",
+        '<ul class="reading"><li>a note</li></ul>',
+        "<dt>Seed</dt><dd><bdi>0</bdi></dd>",
+        '<option value="1">Right</option>',
+        '<div data-part="1">',
+        "<p>to the right</p>",
+    ):
+        assert wanted in shown
+    assert "elsewhere" not in shown
+
+
+def test_nothing_of_anyone_s_becomes_part_of_the_page() -> None:
+    shown = body_of(
+        Text((HOSTILE, Strong(HOSTILE), Name(HOSTILE), Link(HOSTILE, "x"))),
+        Heading(HOSTILE),
+        Table([HOSTILE, HOSTILE], [[HOSTILE, Cell(text=HOSTILE, ends=HOSTILE, title=HOSTILE, side="above")]], label=HOSTILE),
+        Notes([HOSTILE]),
+        Facts([(HOSTILE, HOSTILE)]),
+        Choice([(HOSTILE, [HOSTILE]), (HOSTILE, [])]),
+    )
+    assert "<script" not in shown
+    assert shown.count("&lt;script&gt;alert(1)") > 10
+    assert "{{ 7 * 7 }}" in shown
+    assert "\u202e" not in shown
+    assert re.findall(r'<(?:h2 id|section aria-labelledby)="([^"]*)"', shown) == ["script-alert-1-script-7-7"] * 2
