@@ -12,7 +12,7 @@ from evals.arena.counting import OVERALL
 from evals.arena.phrases import called, names_of, shares
 from evals.reports import html
 from evals.reports.charts.drawing import Drawing
-from evals.reports.document import Block, Cell, Chart, Choice, Examples, Facts, Heading, Legend, Table, Text
+from evals.reports.document import Block, Cell, Chart, Choice, Examples, Facts, Heading, Legend, Name, Table, Text
 from evals.reports.wording import NONE, count, counted, interval, line, number
 
 MOST = 30
@@ -165,7 +165,7 @@ def _meetings(report: Figures) -> Iterator[Block]:
         "What the model of the row takes of its games with the model of the column, a tie being one half, and of how many." + cut
     )
     rows = [(names[one], *(_meeting(report, one, other) for other in shown)) for one in shown]
-    yield Table(("Model", *(names[one] for one in shown)), rows, label="Table of meetings", kind="meetings")
+    yield Table(("Model", *(Name(names[one]) for one in shown)), rows, label="Table of meetings", kind="meetings")
 
 
 def _meeting(report: Figures, one: int, other: int) -> Cell:
