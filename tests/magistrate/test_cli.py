@@ -146,7 +146,7 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     [
         ("--engine", "gpt", "'gpt' is not one of 'vllm', 'transformers', 'endpoint'"),
         ("--constraint", "none", "'none' is not one of 'outlines', 'xgrammar', 'guidance'"),
-        ("--think", "200000", "is not in the range 0<=x<=131072"),
+        ("--think", "200000", "Input should be less than or equal to 131072"),
         ("--model", "", "String should have at least 1 character"),
     ],
 )
