@@ -41,7 +41,7 @@ async def answer_all(asked: Sequence[Asked], made_by: str, engine: Engine, outpu
         made_by: A digest of everything else that the answers depend on.
         engine: Who answers. It is started if there is something to answer; closing it is left to the caller.
         output: A JSON Lines file.
-        audience: Who is told how it comes along.
+        audience: Follows the progress.
 
     Returns:
         How many were answered now.

@@ -69,7 +69,7 @@ async def generate(
         engine: Who answers. It is started if there is something to answer; closing it is left to the caller.
         output: A JSON Lines file.
         sampling: How.
-        audience: Who is told how it comes along.
+        audience: Follows the progress.
 
     Returns:
         How many were made now.

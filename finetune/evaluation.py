@@ -46,7 +46,7 @@ class Evaluation:
         Args:
             model: Its folder.
             place: The folder for ``answers.jsonl`` and ``values.json``.
-            audience: Who is told how it comes along.
+            audience: Follows the progress.
 
         Returns:
             ``(N,)`` the metric; NaN where there is no answer or it could not be measured.

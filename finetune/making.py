@@ -1,4 +1,4 @@
-"""How something is made, kept beside it, so that a folder is never gone on with in another way."""
+"""How something is made, kept beside it, so that a folder is never continued with other settings."""
 
 from __future__ import annotations
 

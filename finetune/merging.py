@@ -55,7 +55,7 @@ def base_of(adapter: Path) -> Path:
     """The folder of the model that an adapter was trained on.
 
     Raises:
-        MagistrateError: It does not say, or the model is not to be had here.
+        MagistrateError: It does not say, or the model is not on this machine.
     """
     file = adapter / "adapter_config.json"
     try:

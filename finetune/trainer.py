@@ -26,7 +26,7 @@ OPTIMIZERS = {"adamw": "adamw_torch", "adamw_8bit": "adamw_bnb_8bit"}
 
 
 class Progress(NamedTuple):
-    """How a training comes along.
+    """The progress of a training.
 
     Attributes:
         step: Steps done.
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
 
 
 class Listener:
-    """Is told how a training comes along. This one does not care."""
+    """Follows the progress of a training. This one ignores it."""
 
     def told(self, progress: Progress) -> None:
         """A step is done."""
@@ -115,7 +115,7 @@ class AnswerTrainer(Trainer):
         args: What ``arguments`` gives.
         rows: What is trained on.
         validation: What each checkpoint is validated on.
-        listener: Who is told how it comes along.
+        listener: Follows the progress.
     """
 
     def __init__(self, model: Any, args: TrainingArguments, rows: Packs, validation: Packs, listener: Listener) -> None:
@@ -218,7 +218,7 @@ class _Guard(TrainerCallback):
 
 
 class _Teller(TrainerCallback):
-    """Tells how it comes along."""
+    """Reports the progress to the listener."""
 
     def __init__(self, trainer: AnswerTrainer, listener: Listener) -> None:
         self.trainer = trainer

@@ -111,7 +111,7 @@ def train(
         folder: For checkpoints and, in the end, the adapter. A training of another recipe, data or seed is not continued.
         rate: One of the recipe's learning rates; the first by default.
         seed: Of the adapter's start, the order of packs, and dropout.
-        listener: Who is told how it comes along.
+        listener: Follows the progress.
         report_to: Where figures are reported, as transformers names it.
 
     Raises:

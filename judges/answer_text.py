@@ -84,7 +84,7 @@ def remainder(text: str, schema: Mapping[str, Any], *, terse: bool = False) -> R
     Args:
         text: The beginning of an answer.
         schema: JSON schema of the whole answer, an object.
-        terse: Whether what is missing is to be had without free text: strings empty, lists as short as they may be. Such a rest
+        terse: Whether to finish what is missing without free text: strings empty, lists as short as they may be. Such a rest
             has a bounded length.
 
     Returns:

@@ -80,7 +80,7 @@ class Tally:
 
 
 class Audience:
-    """Who is told how a run comes along. This one is told nothing; others override what they want to hear."""
+    """Follows the progress of a run. This one ignores it; subclasses override what they want to hear."""
 
     def loading(self) -> AbstractContextManager[object]:
         """Entered for as long as the judge gets ready."""
@@ -103,7 +103,7 @@ async def judge_into(file: VerdictFile, questions: Iterable[Question], bench: Be
         file: Opened, with the bench's fingerprint.
         questions: Every sample of the input, in its order.
         bench: Who judges.
-        audience: Who is told.
+        audience: Follows the progress.
 
     Raises:
         MagistrateError: The judge cannot go on. What is judged is kept.
@@ -179,7 +179,7 @@ async def judge_file(
         path: The file of verdicts. It may exist, from a run of the same fingerprint.
         questions: Every sample of the input, in its order.
         bench: Who judges; closing it is left to the caller.
-        audience: Who is told.
+        audience: Follows the progress.
         overwrite: Whether to throw away what the file holds.
         whole: Whether the questions are all that the input has; verdicts on others are then moved to a file beside this one.
 

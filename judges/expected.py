@@ -112,7 +112,7 @@ def _masses(alternatives: Mapping[str, float], lead: str, legal: Sequence[int]) 
 def label_probabilities(answer: str, tokens: Sequence[Token] | None, label: Label) -> dict[str, float] | str:
     """The probability of each legal label where an answer has one, of those alone.
 
-    A label is told by its first token, so no two may begin alike.
+    Its first token tells a label from the others, so no two may begin alike.
 
     Args:
         answer: The whole answer.

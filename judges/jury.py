@@ -1,6 +1,6 @@
 """A jury: several members' verdicts on the same samples, combined into one, and how far the members agree.
 
-A jury does no input or output and draws no random numbers: it is told the members' verdicts and says what they amount to.
+A jury does no input or output and draws no random numbers: it takes the members' verdicts and combines them.
 """
 
 from __future__ import annotations

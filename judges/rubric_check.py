@@ -16,7 +16,7 @@ from judges.rubric_file import Example, Metric, RubricFile, find_faults, near_ke
 from judges.samples import kind_of
 
 MOST_FAULTS = 200
-"""As many as are told of one file; a file that has more is no rubric, and each takes time to put in words."""
+"""Problems listed of one file; a file that has more is no rubric, and each takes time to put in words."""
 
 EXPECTED = {
     "string_type": "a string",
@@ -32,7 +32,7 @@ def load_rubric(path: Path) -> RubricFile:
     """Read a rubric file.
 
     Raises:
-        MagistrateError: The file cannot be read, or is not in order; the first problem is told.
+        MagistrateError: The file cannot be read, or is not in order; the message names the first problem.
     """
     content, problems = _examine(path)
     for problem in problems:
@@ -48,7 +48,7 @@ def read_rubric(text: str, suffix: str) -> RubricFile:
         suffix: ``.toml``, ``.yaml`` or ``.yml``, which says how to read it.
 
     Raises:
-        MagistrateError: It is not in order; the first problem is told, and how many more there are.
+        MagistrateError: It is not in order; the message names the first problem and counts the others.
     """
     try:
         content, problems = _problems(locate(text, suffix))

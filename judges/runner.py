@@ -35,7 +35,7 @@ from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from judges.window import Work, as_reached
 
 RECOVERIES = (False, True)
-"""How a cut-off answer is gone on with: first freely, then, where that is cut off too, tersely, which comes to an end."""
+"""Recovery order for truncated answers: continue normally, then finish with the shortest valid JSON."""
 
 LABEL_ALTERNATIVES = 20
 """Likeliest tokens that are looked at where a label begins: words begin in many ways, most of them not legal."""

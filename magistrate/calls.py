@@ -19,7 +19,7 @@ from judges.engines.endpoint import API_KEY_VARIABLE
 from judges.errors import MagistrateError
 
 LOCAL = "http://127.0.0.1:8700"
-"""Where `magistrate serve` listens unless it is told otherwise."""
+"""Where `magistrate serve` listens by default."""
 
 PATIENCE_SECONDS = 60.0
 FIRST_PATIENCE_SECONDS = 3.0
@@ -62,7 +62,7 @@ class Calls:
         urgent: Whether somebody waits for the answers.
 
     Raises:
-        MagistrateError: The address or the key is none.
+        MagistrateError: The address or the key is not valid.
     """
 
     def __init__(self, base_url: str, key: str | None, *, patience: float, urgent: bool) -> None:
@@ -161,7 +161,7 @@ class Calls:
             return False
 
     def lost(self, error: httpx.TransportError) -> ServerError:
-        """What to tell of a connection that was not to be had, or was lost."""
+        """The error of a connection that could not be made, or was lost."""
         why = str(error) or type(error).__name__
         if self._reached:
             return ServerError(f"the server at {self.base_url} does not answer any more ({why})")

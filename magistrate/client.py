@@ -68,7 +68,7 @@ class AsyncClient:
         urgent: Whether somebody waits for the answers.
 
     Raises:
-        MagistrateError: The address or the key is none.
+        MagistrateError: The address or the key is not valid.
     """
 
     def __init__(

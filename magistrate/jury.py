@@ -174,7 +174,7 @@ def _scales(courts: Mapping[str, Judge]) -> tuple[dict[str, Level], dict[str, Se
 
 
 def _open(members: Sequence[MemberEntry]) -> tuple[dict[EngineSettings, Engine], dict[str, str]]:
-    """An engine for all members of equal settings, none of them started, and the members whose model is not to be had."""
+    """An engine for all members of equal settings, none of them started, and the members whose model cannot be found."""
     engines: dict[EngineSettings, Engine] = {}
     failures: dict[str, str] = {}
     for member in members:

@@ -33,7 +33,7 @@ class Asked:
     Attributes:
         judge: Made here.
         name: Its name on the server; ``None`` for a rubric.
-        asking: What else the server is told.
+        asking: What else goes to the server.
     """
 
     judge: Judge
@@ -68,7 +68,7 @@ def asked(name: str, judge: Judge, asking: Asking) -> Asked:
     Args:
         name: The judge's name or a rubric file, as ``catalog.open_judge`` took it.
         judge: What that made.
-        asking: What else the server is told.
+        asking: What else goes to the server.
 
     Raises:
         MagistrateError: The rubric cannot be read any more.

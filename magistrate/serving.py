@@ -83,7 +83,7 @@ def serve(settings: Settings, models: str | None, console: Console) -> None:
         console: Where to say what is served, and where.
 
     Raises:
-        MagistrateError: The models, the database or the address are not to be had.
+        MagistrateError: The models, the database or the address cannot be used.
     """
     hosted = read_models(models or preset_for_this_machine())
     store = Store.open(settings.database)

@@ -1,4 +1,4 @@
-"""What every command does alike: errors in a sentence, flags of the form name=value, and how a run comes along."""
+"""What every command does alike: errors in a sentence, flags of the form name=value, and progress on the console."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def metric_columns(texts: list[str] | None) -> dict[str, str]:
 
 
 class Watching(Audience):
-    """Shows on a console how a run comes along.
+    """Shows the progress of a run on a console.
 
     Args:
         console: Where.

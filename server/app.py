@@ -22,7 +22,7 @@ from server.settings import Settings
 from server.store import Store
 
 DRAIN_SECONDS = 30.0
-"""How long lines in progress are waited for when the server is told to stop."""
+"""Seconds that a stopping server waits for lines in progress."""
 
 ABOUT = """\
 Judges of text, on your own hardware. Start with `GET /v1/judges`: each comes with a request that works as it stands.

@@ -32,7 +32,7 @@ async def answer_questions(
         engine: Who answers; closing it is left to the caller.
         output: A JSON Lines file.
         sampling: How.
-        audience: Who is told how it comes along.
+        audience: Follows the progress.
 
     Returns:
         How many were answered now.

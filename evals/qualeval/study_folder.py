@@ -33,7 +33,7 @@ class StudyFolder:
     Args:
         folder: Made if need be.
         engine: Who is asked.
-        audience: Makes, of a stage's name and the number of its samples, who is told how it comes along.
+        audience: Makes a listener of a stage's name and the number of its samples.
 
     Attributes:
         seconds: What each stage took, this time.

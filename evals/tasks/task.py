@@ -45,7 +45,7 @@ class Task(BaseModel):
 
     name: str
     title: Text
-    instruction: Text = Field(description="What a model is told to do. Insights and generation quote it.")
+    instruction: Text = Field(description="What a model has to do. Insights and generation quote it.")
     fields: Fields
     metric: Text = Field(description="How an answer is measured; `evals.metrics` lists the names.")
     metric_options: dict[str, Any] = Field(default_factory=dict)

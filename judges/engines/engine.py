@@ -30,8 +30,8 @@ class Request:
             follows it.
         alternatives: How many of the likeliest tokens to report at each position.
         stop: Text that ends the answer and is no part of it; empty for none.
-        temperature: Of the sampling; 0 takes the likeliest token each time.
-        seed: Of the sampling.
+        temperature: Sampling temperature; 0 takes the likeliest token each time.
+        seed: Seed of the draws; ``None`` with temperature 0.
     """
 
     messages: tuple[Message, ...]
@@ -141,7 +141,7 @@ class Engine(ABC):
         """Load the model, or reach the server. Safe to call twice.
 
         Raises:
-            EngineError: It cannot be had; the message says why and what to do.
+            EngineError: It cannot be loaded or reached; the message says why and what to do.
         """
 
     @abstractmethod

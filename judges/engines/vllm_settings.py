@@ -33,7 +33,7 @@ SETTINGS = {
     # vLLM gives a pattern up after 5 s, lest a stranger's never ends. Ours end: GroUSE's takes longer on a slow machine.
     "VLLM_REGEX_COMPILATION_TIMEOUT_S": "300",
 }
-"""Telemetry is off, since what a court hears is nobody else's business."""
+"""Telemetry is off, since what a server judges is nobody else's business."""
 
 
 def installed_version() -> str | None:
@@ -92,7 +92,7 @@ class HostedModel:
         folder: Where the model lies on disk. Found from ``model``.
 
     Raises:
-        EngineError: vLLM is not installed, the model is not to be had, or it cannot be quantised here.
+        EngineError: vLLM is not installed, there is no such model, or it cannot be quantised here.
     """
 
     model: str

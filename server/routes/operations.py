@@ -47,7 +47,7 @@ async def health() -> Health:
 
 @router.get("/ready", responses={503: {"model": Readiness, "description": "Some model cannot be asked yet."}})
 async def ready(request: Request, response: Response) -> Readiness:
-    """Say whether every model can be asked: 200 if so, else 503. What is wrong with a model is told in either."""
+    """Say whether every model can be asked: 200 if so, else 503. Either answer says what is wrong with a model."""
     court: Court = request.app.state.court
     desk: Desk = request.app.state.desk
     models = {

@@ -35,7 +35,7 @@ class Plan:
     Attributes:
         reruns: How many times more the same is asked.
         seeds: How many times answers are sampled.
-        temperature: Of the sampling.
+        temperature: Sampling temperature of those.
         seed: Of every random choice.
         weighed: Whether probabilities are asked for, to be held against people's labels.
         decoding: How answers are written where nothing else is said. Expected scores are asked for by ``weighed`` only.
@@ -75,7 +75,7 @@ Verdicts = list[Verdict | None]
 
 
 class Listener(Audience):
-    """Who is told how the runs come along. This one is told nothing."""
+    """Follows the progress of the runs. This one ignores it."""
 
     def begins(self, run: Run) -> None:
         """Hear of a run that begins."""
@@ -131,7 +131,7 @@ async def judge_all(
         runs: The first one covers every sample.
         host: The engine; it is started once, if anything is to be asked. Closing it is left to the caller.
         folder: Where the files of verdicts lie. What they hold is not asked again.
-        listener: Who is told how it comes along.
+        listener: Follows the progress.
         overwrite: Whether to throw away what the files hold.
 
     Raises:

@@ -50,7 +50,7 @@ def baselines(samples: Sequence[Rated], embeddings: str | None = None, layer: in
         layer: Of that model; as ``Embeddings`` has it by default.
 
     Raises:
-        MagistrateError: The model is not to be had, or has no such layer.
+        MagistrateError: There is no such model, or it has no such layer.
     """
     from sacrebleu import sentence_bleu, sentence_chrf
 
