@@ -31,7 +31,7 @@ async def assign_domains(
         folder: Keeps the verdicts.
         engine: Who judges; closing it is left to the caller.
         options: How many domains an instance is given, and the slack.
-        audience: Makes a listener of a stage's name and the number of its samples.
+        audience: Makes a listener from a stage's name and the number of its samples.
 
     Raises:
         MagistrateError: The judge cannot go on, or nothing can be assigned.

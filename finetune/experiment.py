@@ -150,8 +150,8 @@ def run(
         experiment: What is compared.
         folder: Has a folder for each model.
         engine_of: Makes an engine of a model's folder.
-        listener: Makes a listener of a model's name.
-        audience: Makes a listener of a model's name and the number of instances.
+        listener: Makes a listener from a model's name.
+        audience: Makes a listener from a model's name and the number of instances.
         report_to: Where a training's figures are reported.
 
     Raises:

@@ -60,7 +60,7 @@ async def label(
         samples: Grounded answers in GroUSE's format: see ``judges.grouse.Grouse``.
         folder: Keeps the verdicts.
         engine: Who judges; closing it is left to the caller.
-        audience: Makes a listener of a stage's name and the number of its samples.
+        audience: Makes a listener from a stage's name and the number of its samples.
 
     Raises:
         MagistrateError: The judge cannot go on.

@@ -98,8 +98,8 @@ def improve(
         folder: For everything it leaves.
         judge_of: Makes the judge's engine.
         engine_of: Makes an engine of a model's folder.
-        listener: Makes a listener of a model's name.
-        audience: Makes a listener of a stage's name and a count.
+        listener: Makes a listener from a model's name.
+        audience: Makes a listener from a stage's name and a count.
         report_to: Where a training's figures are reported.
 
     Raises:

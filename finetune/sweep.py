@@ -46,7 +46,7 @@ def sweep(
         data: On what.
         folder: Has a folder for each rate, and in the end ``adapter`` and ``sweep.json``.
         seed: The same for every rate, so that they differ in nothing else.
-        listener: Makes a listener of a rate.
+        listener: Makes a listener from a rate.
         report_to: Where figures are reported, as transformers names it.
 
     Raises:

@@ -104,7 +104,7 @@ async def play(
         tournament: Who plays.
         folder: Where verdicts are kept, as ``verdicts.jsonl``.
         bench: Who judges; closing it is left to the caller.
-        audience: Makes a listener of a number of games.
+        audience: Makes a listener from a number of games.
         overwrite: Whether to throw away what earlier runs judged.
 
     Raises:

@@ -78,7 +78,7 @@ async def run_study(
         study: What is studied.
         folder: Where it leaves what it found. ``docs/qualeval.md`` describes each file.
         engine: Who judges; closing it is left to the caller.
-        audience: Makes a listener of a stage's name and the number of its samples.
+        audience: Makes a listener from a stage's name and the number of its samples.
 
     Returns:
         The report, as ``report.json`` has it.

@@ -33,7 +33,7 @@ class StudyFolder:
     Args:
         folder: Made if need be.
         engine: Who is asked.
-        audience: Makes a listener of a stage's name and the number of its samples.
+        audience: Makes a listener from a stage's name and the number of its samples.
 
     Attributes:
         seconds: What each stage took, this time.
