@@ -30,6 +30,8 @@ BUILT_IN = {
     "insight": "judges.insight:Insight",
 }
 
+_BUILT_IN_POINTS = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
+
 USUAL = "llm-eval"
 """The judge of every model that is not meant for another."""
 
@@ -42,14 +44,14 @@ class Registry(Mapping[str, type[Judge]]):
 
     @cached_property
     def _points(self) -> Mapping[str, EntryPoint]:
-        built_in = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
-        return built_in | {point.name: point for point in entry_points(group=GROUP)} | built_in
+        added = {point.name: point for point in entry_points(group=GROUP) if point.name not in BUILT_IN}
+        return _BUILT_IN_POINTS | added
 
     def __getitem__(self, name: str) -> type[Judge]:
-        return _load(self._points[name])
+        return _load(_BUILT_IN_POINTS.get(name) or self._points[name])  # the packages are looked through for others only
 
     def __contains__(self, name: object) -> bool:
-        return name in self._points
+        return name in BUILT_IN or name in self._points
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._points)

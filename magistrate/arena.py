@@ -21,7 +21,7 @@ from judges.errors import MagistrateError, reason_of
 from magistrate.flags import Debug, Encoding, Folder, Limit, Seed, ServerUrl, with_flags
 from magistrate.share import check_any
 from magistrate.studies import with_judge_model
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, clear_errors, pairs
 
 if TYPE_CHECKING:
     from evals.arena.answers import Answers
@@ -36,7 +36,6 @@ arena = typer.Typer(no_args_is_help=True)
 HIGHEST = 1_000_000
 """The highest rating that an anchor may have."""
 
-GOES_ON = "what is judged is kept, and the same command goes on from there"
 KINDS_OF_FILE = ".xlsx, .csv, .json, .jsonl or .parquet"
 
 Questions = Annotated[Path, typer.Option(help=f"What is asked: {KINDS_OF_FILE}, as published or with columns of your own.")]
@@ -134,7 +133,7 @@ def run(
     from evals.arena.pairing import METHODS
     from evals.arena.tournament import Tournament
 
-    with clear_errors(debug=debug, stopped=GOES_ON):
+    with clear_errors(debug=debug, stopped=JUDGED_IS_KEPT):
         if how.server is not None:
             from magistrate import remote
 
@@ -228,7 +227,7 @@ def answer(
     from magistrate.quiet import own_console
     from magistrate.terminal import Watching
 
-    with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
+    with clear_errors(debug=debug, stopped=ANSWERED_IS_KEPT):
         found = _questions(questions, reading, how.limit)
         asked = found.questions
         for fault in found.faults:

@@ -33,7 +33,7 @@ from magistrate.meta.card import card
 from magistrate.share import check_share
 from magistrate.stopping import stopping_command
 from magistrate.studies import generate, qualeval, with_judge_model
-from magistrate.terminal import clear_errors
+from magistrate.terminal import JUDGED_IS_KEPT, clear_errors
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 judges = typer.Typer(invoke_without_command=True)
@@ -79,7 +79,7 @@ def score(
     from magistrate.report import print_outcome
     from magistrate.scoring import Scoring, score_file
 
-    with clear_errors(debug=run.debug, stopped="what is judged is kept, and the same command goes on from there"):
+    with clear_errors(debug=run.debug, stopped=JUDGED_IS_KEPT):
         if server is not None:
             remote.refuse_settings(engine)
         name = asked.judge or (
@@ -116,7 +116,7 @@ def jury(
     from magistrate.report import print_jury
     from magistrate.scoring import Scoring
 
-    with clear_errors(debug=run.debug, stopped="what is judged is kept, and the same command goes on from there"):
+    with clear_errors(debug=run.debug, stopped=JUDGED_IS_KEPT):
         how = Scoring(own_console(), rows.columns(), rows.limit, strict=rows.strict, overwrite=run.overwrite, debug=run.debug)
         heard = asyncio.run(hear(source, run.output, members, how))
         print_jury(Console(), heard, run.output)
@@ -225,7 +225,7 @@ def serve(
     from magistrate import serving
     from server.settings import GIB, Settings
 
-    with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+    with clear_errors(debug=debug, stopped=JUDGED_IS_KEPT):
         settings = Settings(
             host=access.host,
             port=access.port,

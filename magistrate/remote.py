@@ -19,11 +19,10 @@ from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from magistrate.calls import ServerError
 from magistrate.client import Asking, AsyncClient, Client
 from magistrate.scoring import Outcome, Scoring, score_file
+from magistrate.terminal import JUDGED_IS_KEPT
 
 PATIENCE_SECONDS = 300.0
 """How long a server is waited for that went away in the middle of a file: as long as a large model takes to load."""
-
-GOES_ON = "what is judged is kept, and the same command goes on from there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ class ServerBench:
                     else:
                         yield _ours(found, question, fingerprint)
         except ServerError as error:
-            raise MagistrateError(f"{error}; {GOES_ON}") from error
+            raise MagistrateError(f"{error}; {JUDGED_IS_KEPT}") from error
 
 
 async def score_there(server: str, source: Path, output: Path, asked: Asked, how: Scoring) -> Outcome:

@@ -17,7 +17,7 @@ from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.flags import DataFlags, Debug, Folder, Seed, TaskFlags, with_flags
-from magistrate.terminal import clear_errors
+from magistrate.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, clear_errors
 
 if TYPE_CHECKING:
     from evals.tasks import Task
@@ -75,7 +75,7 @@ def run(
     from magistrate.quiet import own_console
     from magistrate.terminal import Watching
 
-    with clear_errors(debug=debug, stopped="what is judged is kept, and the same command goes on from there"):
+    with clear_errors(debug=debug, stopped=JUDGED_IS_KEPT):
         task = open_task(source)
         dataset = read_dataset(task, source.data, source.limit)
         predictions = [
@@ -122,7 +122,7 @@ def generate(
     from magistrate.quiet import own_console
     from magistrate.terminal import Watching
 
-    with clear_errors(debug=debug, stopped="what is answered is kept, and the same command goes on from there"):
+    with clear_errors(debug=debug, stopped=ANSWERED_IS_KEPT):
         task = open_task(source)
         instances = read_dataset(task, source.data, source.limit).instances
         pool = instances if how.examples is None else read_dataset(task, how.examples).instances

@@ -15,6 +15,10 @@ from judges.errors import MagistrateError
 from magistrate.quiet import quiet
 from magistrate.stopping import exit_status
 
+JUDGED_IS_KEPT = "what is judged is kept, and the same command goes on from there"
+ANSWERED_IS_KEPT = "what is answered is kept, and the same command goes on from there"
+"""What is left after a stop, for ``clear_errors``."""
+
 
 @contextmanager
 def clear_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterator[None]:

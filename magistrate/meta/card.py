@@ -18,9 +18,8 @@ from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from magistrate.fitting import check_columns, check_rows
 from magistrate.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Seed, with_flags
-from magistrate.meta.running import STOPPED
 from magistrate.share import check_any
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import JUDGED_IS_KEPT, clear_errors, pairs
 
 if TYPE_CHECKING:
     from evals.meta.card.runs import Run, Verdicts
@@ -81,7 +80,7 @@ def card(
     from judges.sources import renamed
     from magistrate.studies import with_judge_model
 
-    with clear_errors(debug=folder.debug, stopped=STOPPED):
+    with clear_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
         check_folder(folder.output, "card")
         name = asked.judge or catalog.usual_judge(engine.model)
         options = asked.options()

@@ -15,11 +15,11 @@ from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from judges.grouse import Grouse
 from magistrate.flags import Encoding, FolderFlags, JudgeOptions, Limit, with_flags
-from magistrate.meta.running import STOPPED, judge_rows
+from magistrate.meta.running import judge_rows
 from magistrate.quiet import quiet
 from magistrate.share import check_any
 from magistrate.studies import with_judge_model
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import JUDGED_IS_KEPT, clear_errors, pairs
 
 if TYPE_CHECKING:
     from evals.tasks import Fault
@@ -60,7 +60,7 @@ def grouse(
     from evals.reports.files import check_folder, write
     from evals.reports.terminal import show
 
-    with clear_errors(debug=folder.debug, stopped=STOPPED):
+    with clear_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
         options = pairs(option, "-O", "name=value")
         output, verdicts = folder.output, what.verdicts
         check_folder(output, "grouse")

@@ -16,8 +16,7 @@ from judges.sources import Row
 from magistrate.fitting import check_columns
 from magistrate.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Limit, Seed, with_flags
 from magistrate.meta.asking import Asking, Rounds, VerdictFlags, verdicts_on, write_samples
-from magistrate.meta.running import STOPPED
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import JUDGED_IS_KEPT, clear_errors, pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +72,7 @@ def people(
     from evals.reports.terminal import show
     from magistrate.quiet import quiet
 
-    with clear_errors(debug=folder.debug, stopped=STOPPED):
+    with clear_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
         if figures.layer is not None and figures.embeddings is None:
             raise MagistrateError("`--layer` is of the model of `--embeddings`; give that too")
         columns = {

@@ -16,8 +16,7 @@ from judges.sources import Row
 from magistrate.fitting import check_columns
 from magistrate.flags import Columns, Encoding, FolderFlags, JudgeOptions, Level, Limit, Seed, with_flags
 from magistrate.meta.asking import Asking, Rounds, VerdictFlags, verdicts_on, write_samples
-from magistrate.meta.running import STOPPED
-from magistrate.terminal import clear_errors, pairs
+from magistrate.terminal import JUDGED_IS_KEPT, clear_errors, pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ def preferences(
     from evals.reports.files import check_folder, write
     from evals.reports.terminal import show
 
-    with clear_errors(debug=folder.debug, stopped=STOPPED):
+    with clear_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
         columns = [column.strip() for column in chose.human.split(",")] if chose.human else []
         fields = pairs(chose.field, "--field", "field=column")
         check_columns([Pairwise()], fields)

@@ -12,8 +12,6 @@ from judges.runner import prepare
 from judges.sources import Row
 from judges.verdict import Verdict
 
-STOPPED = "what is judged is kept, and the same command goes on from there"
-
 
 def judge_rows(
     rows: Sequence[Row], output: Path, bench: OwnBench, *, overwrite: bool = False, debug: bool = False
