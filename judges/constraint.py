@@ -1,81 +1,103 @@
-"""The regular expression that every legal answer matches, written one way only.
+"""Regular expressions that constrain answers to one spelling of their JSON.
 
-A JSON schema leaves the white space open. With a weak model that is harmful twice: some backends let it write spaces until
-its tokens run out, and a score that may be spelt `3` or ` 3` has its probability split between the two. So an answer is
-constrained to the spelling of ``json.dumps``: one space after each comma and colon, none anywhere else.
+A JSON schema leaves white space open. With a weak model that is harmful twice: some backends let it write spaces until its
+tokens run out, and a score that may be spelt `3` or ` 3` has its probability split between the two. So answers are constrained to
+the spelling of ``json.dumps``: on one line, with one space after each comma and colon and none anywhere else, or indented.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from outlines_core.json_schema import build_regex_from_schema
 
 WHITE_SPACE = "\u2420"
-"""Stands in a pattern where the schema's compiler allows white space. It is a symbol that no schema of ours holds."""
-
-LIST = "\u2421"
-"""Stands in a schema, with a number, for a list whose pattern is made here."""
+"""Marks in a pattern where the schema's compiler allows white space. No judge's schema contains this symbol."""
 
 
-def answer_pattern(schema: Mapping[str, Any]) -> str:
-    """The pattern of an answer that obeys a JSON schema, spelt as ``json.dumps`` spells it.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The white space of JSON as ``json.dumps`` writes it.
+
+    Attributes:
+        indent: Spaces by which each level is indented; ``None`` writes everything on one line.
+    """
+
+    indent: int | None = None
+
+    def line(self, depth: int) -> str:
+        """Begin a line at a depth of objects and lists; nothing if everything stands on one line."""
+        return "" if self.indent is None else "\n" + " " * self.indent * depth
+
+    def comma(self, depth: int) -> str:
+        """Separate two members of an object, or two items of a list, that stand at a depth."""
+        return f",{self.line(depth) or ' '}"
+
+
+ON_ONE_LINE = Layout()
+
+
+def answer_pattern(schema: Mapping[str, Any], layout: Layout = ON_ONE_LINE, depth: int = 0) -> str:
+    """Make the pattern of JSON that obeys a schema, spelt as by ``json.dumps``.
+
+    Properties keep their order.
 
     Args:
-        schema: The JSON schema of an object. Properties keep their order; Outlines' subset of JSON schema is understood.
+        schema: A schema in Outlines' subset of JSON schema.
+        layout: The white space.
+        depth: Number of objects and lists that enclose this value.
     """
-    return _pattern(json.dumps(schema))
+    return _pattern(json.dumps(schema), layout, depth)
 
 
 @lru_cache(maxsize=256)
-def _pattern(schema: str) -> str:
+def _pattern(schema: str, layout: Layout, depth: int) -> str:
     whole = json.loads(schema)
-    lists: list[str] = []
-    lifted = _lift_lists(_inline(whole, whole.get("$defs", {})), lists)
-    loose: str = build_regex_from_schema(json.dumps(lifted), WHITE_SPACE)
-    strict = re.sub(f"{WHITE_SPACE}?:{WHITE_SPACE}", ": ", loose)
-    strict = re.sub(f"{WHITE_SPACE}?,{WHITE_SPACE}", ", ", strict).replace(WHITE_SPACE, "")
-    for number, pattern in enumerate(lists):
-        strict = strict.replace(f'"{LIST}{number}"', pattern)
-    return strict
+    return _Patterns(whole.get("$defs", {}), layout).of_value(whole, depth)
 
 
-def _inline(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with each reference replaced by what it refers to."""
-    return _each_part(resolved(schema, definitions), lambda part: _inline(part, definitions))
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Makes the patterns of objects and lists here, and leaves other values to the schema's compiler."""
 
+    definitions: Mapping[str, Any]
+    layout: Layout
 
-def _lift_lists(schema: Mapping[str, Any], lists: list[str]) -> dict[str, Any]:
-    """The schema with a sign in place of each list of any length, whose pattern is put in ``lists``.
+    def of_value(self, schema: Mapping[str, Any], depth: int) -> str:
+        schema = resolved(schema, self.definitions)
+        if "properties" in schema and set(schema["properties"]) == set(schema.get("required", ())):
+            return self._of_object(schema["properties"], depth)
+        if "anyOf" in schema:
+            return "(" + "|".join(self.of_value(choice, depth) for choice in schema["anyOf"]) + ")"
+        if schema.get("type") == "array" and "items" in schema:
+            return self._of_list(schema, depth)
+        loose: str = build_regex_from_schema(json.dumps({**schema, "$defs": self.definitions}), WHITE_SPACE)
+        spaced = re.sub(f"{WHITE_SPACE}?([:,]){WHITE_SPACE}", r"\1 ", loose)
+        return spaced.replace(f"{WHITE_SPACE}?", "").replace(WHITE_SPACE, "")
 
-    The schema's compiler writes such a list as ``X(, X)*``. Turned round, ``(X, )*X``, it takes half the states and so compiles
-    in half the time.
-    """
-    if schema.get("type") != "array" or "maxItems" in schema or "items" not in schema:
-        return _each_part(schema, lambda part: _lift_lists(part, lists))
-    item = answer_pattern(schema["items"])
-    least = schema.get("minItems", 0)
-    several = f"(({item}, ){{{max(0, least - 1)},}}{item})"
-    lists.append(rf"\[{several}{'' if least else '?'}\]")
-    return {"const": f"{LIST}{len(lists) - 1}"}
+    def _of_object(self, properties: Mapping[str, Any], depth: int) -> str:
+        inside = depth + 1
+        members = (f"{self.of_value({'const': key}, inside)}: {self.of_value(properties[key], inside)}" for key in properties)
+        return rf"\{{{self.layout.line(inside)}{self.layout.comma(inside).join(members)}{self.layout.line(depth)}\}}"
 
-
-def _each_part(schema: Mapping[str, Any], change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    changed = {key: value for key, value in schema.items() if key != "$defs"}
-    if "properties" in schema:
-        changed["properties"] = {name: change(part) for name, part in schema["properties"].items()}
-    if "anyOf" in schema:
-        changed["anyOf"] = [change(part) for part in schema["anyOf"]]
-    if "items" in schema:
-        changed["items"] = change(schema["items"])
-    return changed
+    def _of_list(self, schema: Mapping[str, Any], depth: int) -> str:
+        """The pattern ``(X, )*X``, which has half the states of ``X(, X)*`` and compiles in half the time."""
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if most == 0:
+            return r"\[\]"
+        inside = depth + 1
+        item = self.of_value(schema["items"], inside)
+        count = f"{{{max(0, least - 1)},{'' if most is None else most - 1}}}"
+        several = f"({self.layout.line(inside)}({item}{self.layout.comma(inside)}){count}{item}{self.layout.line(depth)})"
+        return rf"\[{several}{'' if least else '?'}\]"
 
 
 def resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a schema refers to, or the schema itself where it refers to nothing."""
+    """The definition that a schema refers to, or the schema itself if it is not a reference."""
     reference = schema.get("$ref")
     return definitions[reference.removeprefix("#/$defs/")] if isinstance(reference, str) else schema

@@ -1,7 +1,7 @@
-"""How answers are written: the settings of decoding, each declared here once.
+"""Decoding settings, each declared here once.
 
-A field of ``Decoding`` is a flag of every command that judges, a field of the HTTP API and of a jury's member, and a part of the
-fingerprint and of the key under which a server keeps a runner. All of them are made from its declaration.
+Each field of ``Decoding`` becomes a flag of every command that judges, a field of the HTTP API and of a jury's member, and a part
+of the fingerprint and of the key under which a server caches a runner.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 MOST_THOUGHT = 131_072
-"""Tokens that a model may think for: the longest contexts there are."""
+"""Maximum length of a thought, in tokens: that of the longest contexts."""
 
 
 class Decoding(BaseModel):
-    """Greedy decoding, which takes the likeliest token each time: the way to make verdicts to go by.
+    """Greedy decoding, which takes the likeliest token each time: the decoding for verdicts to rely on.
 
     Attributes:
         expected: Whether to add the mean of the legal scores under the model, and its entropy in nats, to each greedy score.
-        think: Tokens that a model which thinks before it answers may think for; 0 for a model that does not. It thinks freely, up
-            to ``</think>``, and answers under the constraint.
+        think: Tokens that a model which thinks before it answers may think for; 0 for a model that does not. The thought is
+            unconstrained, up to ``</think>``; the answer is constrained.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -29,19 +29,19 @@ class Decoding(BaseModel):
     think: StrictInt = Field(0, ge=0, le=MOST_THOUGHT, description="Tokens a model that thinks first may think for.")
 
     def as_fields(self) -> dict[str, Any]:
-        """The settings as a fingerprint has them.
+        """The settings as part of a fingerprint.
 
-        One that is added later is left out at its default, so that verdicts made before it keep their fingerprint.
+        A setting added later is omitted at its default, so that earlier verdicts keep their fingerprint.
         """
         return {"temperature": 0, "expected": False, "think": 0} | self.model_dump(exclude_defaults=True)
 
 
 class SampledDecoding(Decoding):
-    """Sampled answers, by which a judge is studied. Their expected scores would say nothing of them, so there are none.
+    """Sampled decoding, for studies of a judge. It has no expected scores, which describe greedy answers only.
 
     Attributes:
         temperature: Divides the logits before a token is drawn.
-        seed: Decides every draw. Each request has a seed of its own that follows from this one, from its sample and its place.
+        seed: Determines every draw: each request's seed is derived from this one, its sample and its position.
     """
 
     temperature: float = Field(gt=0)

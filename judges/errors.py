@@ -1,20 +1,18 @@
-"""What can go wrong, in the words a user reads.
+"""Errors that a user can act on.
 
 Every message says what was wrong, where, and what to do about it. The command line prints the message and nothing else.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class MagistrateError(Exception):
-    """A fault that a user can act on. Its text is one clear sentence."""
+    """An error that a user can act on. Its text is one clear sentence."""
 
 
 class SampleError(MagistrateError):
-    """A sample lacks a field, or a field holds something a judge cannot read.
-
-    Args:
-        field: The name of the field at fault.
-        problem: What is wrong with it, for example ``is missing``.
-    """
+    """A sample lacks a field, or a field has a value that the judge cannot read; ``problem`` says which, as ``is missing``."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"field `{field}` {problem}")
@@ -23,16 +21,11 @@ class SampleError(MagistrateError):
 
 
 class RowError(ValueError):
-    """A row cannot be read as a whole.
+    """A row that cannot be read, with the value of its ``id`` field if that can."""
 
-    Args:
-        problem: Why.
-        own: What stands where its id does.
-    """
-
-    def __init__(self, problem: str, own: object = None) -> None:
+    def __init__(self, problem: str, row_id: object = None) -> None:
         super().__init__(problem)
-        self.id = own
+        self.id = row_id
 
 
 class AnswerError(MagistrateError):
@@ -40,13 +33,13 @@ class AnswerError(MagistrateError):
 
 
 class ContextOverflowError(MagistrateError):
-    """A prompt and the room for its answer do not fit the model's context.
+    """A prompt and the room for its answer exceed the model's context. All lengths are in tokens.
 
     Args:
-        prompt_tokens: Length of the rendered prompt, in tokens.
-        answer_tokens: Room the judge asks for its answer, in tokens.
-        limit: Length of the model's context, in tokens.
-        at_least: Whether the prompt has more tokens than were counted.
+        prompt_tokens: Length of the rendered prompt.
+        answer_tokens: Room that the judge needs for its answer.
+        limit: Length of the model's context.
+        at_least: Whether counting stopped before the end of the prompt.
     """
 
     def __init__(self, prompt_tokens: int, answer_tokens: int, limit: int, *, at_least: bool = False) -> None:
@@ -60,33 +53,36 @@ class ContextOverflowError(MagistrateError):
 
 
 class ServerOverflowError(ContextOverflowError):
-    """A server refused a prompt as too long, without saying by how much.
-
-    Args:
-        words: What the server said.
-    """
+    """A server refused a prompt as too long, without saying by how much; ``words`` are the server's."""
 
     def __init__(self, words: str) -> None:
         MagistrateError.__init__(self, f"context overflow: the server refused the prompt as too long ({words})")
 
 
 class RequestError(MagistrateError):
-    """The engine could not answer this one request. Other requests may go on; a resumed run asks again."""
+    """The engine could not answer this one request. Other requests continue; a resumed run asks again."""
 
 
 class CannotContinueError(RequestError):
-    """The engine has no way to go on with an answer that was cut off."""
+    """The engine cannot continue a truncated answer."""
 
 
 class EngineError(MagistrateError):
-    """The engine cannot be started, or can answer nothing more. The run stops and keeps what is judged."""
+    """The engine cannot be started, or has failed. The run stops and keeps its verdicts."""
 
 
-def reason_of(error: Exception) -> str:
-    """Why something failed, in a line, without the number and the path that Python writes around a reason of the system."""
-    return str(getattr(error, "strerror", None) or error).partition("\n")[0]
+def reason_of(error: BaseException) -> str:
+    """The reason of a failure in one line, without the number and the path that Python adds to a system error."""
+    first, *more = str(getattr(error, "strerror", None) or error).strip().splitlines() or [type(error).__name__]
+    return f"{first} {more[0].strip()}" if more and first.endswith(":") else first
 
 
-def counted(amount: int, one: str, more: str | None = None) -> str:
-    """A count and what it counts: 1 instance, 2 instances."""
-    return f"{amount:,} {one if amount == 1 else more or one + 's'}"
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that offers the known name closest to this one; empty if none is close."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def counted(amount: int, singular: str, plural: str | None = None) -> str:
+    """A count with its noun: 1 instance, 2 instances."""
+    return f"{amount:,} {singular if amount == 1 else plural or singular + 's'}"

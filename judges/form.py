@@ -1,4 +1,4 @@
-"""The form of an answer: the JSON that a judge asks for, and the room there is to write it."""
+"""Schemas of answers: the JSON that a judge asks for, and the room for writing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
 
 from judges.answer_text import terse_length
-from judges.constraint import answer_pattern
+from judges.constraint import ON_ONE_LINE, Layout, answer_pattern
 from judges.errors import AnswerError
 
 Model = TypeVar("Model", bound=BaseModel, covariant=True)
@@ -26,45 +26,48 @@ class AnswerModel(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _exactly_a_score(cls, value: Any, info: ValidationInfo) -> Any:
-        """Python holds ``true`` and ``1.0`` for equal to 1. In an answer they are no score of 1."""
-        legal = cls.model_fields[info.field_name or ""].annotation
-        if get_origin(legal) is Literal and not any(value == one and type(value) is type(one) for one in get_args(legal)):
-            raise ValueError(f"{json.dumps(value)[:80]} is not one of {', '.join(json.dumps(one) for one in get_args(legal))}")
+        """Refuse ``true`` and ``1.0`` for a score of 1, though Python calls them equal."""
+        kind = cls.model_fields[info.field_name or ""].annotation
+        legal = get_args(kind)
+        if get_origin(kind) is Literal and not any(value == score and type(value) is type(score) for score in legal):
+            raise ValueError(f"{json.dumps(value)[:80]} is not one of {', '.join(map(json.dumps, legal))}")
         return value
 
 
 @dataclass(frozen=True)
-class Form(Generic[Model]):
-    """The form of an answer.
-
-    Attributes:
-        model: What an answer must be.
-        max_tokens: Room for it, in tokens.
-    """
+class AnswerSchema(Generic[Model]):
+    """The model that an answer must match, the room for it in tokens, and its white space."""
 
     model: type[Model]
     max_tokens: int
+    layout: Layout = ON_ONE_LINE
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
         """The JSON schema that constrains an answer."""
         return self.model.model_json_schema()
 
+    @property
+    def hashed(self) -> Mapping[str, Any]:
+        """What a judge's version hashes. A layout on one line goes unmentioned, so that earlier versions stay valid."""
+        indent = {} if self.layout.indent is None else {"indent": self.layout.indent}
+        return {"schema": self.schema, "room": self.max_tokens, **indent}
+
     @cached_property
     def pattern(self) -> str:
-        """The pattern of an answer: see ``judges.constraint``."""
-        return answer_pattern(self.schema)
+        """The regular expression that constrains an answer: see ``judges.constraint``."""
+        return answer_pattern(self.schema, self.layout)
 
     @cached_property
     def terse_room(self) -> int:
-        """Tokens that an answer without free text fits into."""
-        return terse_length(self.schema)
+        """Upper bound on the tokens of an answer without free text."""
+        return terse_length(self.schema, self.layout)
 
     def read(self, answer: str) -> Model:
-        """The answer as an object.
+        """Parse an answer.
 
         Raises:
-            AnswerError: It is not JSON of this form.
+            AnswerError: It does not match the schema.
         """
         try:
             return self.model.model_validate_json(answer)
@@ -75,26 +78,21 @@ class Form(Generic[Model]):
 
 
 def answer_model(name: str, parts: Mapping[str, Any]) -> type[AnswerModel]:
-    """A model with these keys, in this order. A key may be any text, what Python or pydantic call a method of their own too.
-
-    Args:
-        name: The model's name in error messages.
-        parts: Key to type.
-    """
+    """Make a model of answers. ``parts`` maps each key, in order, to its type; a key may be any text, a reserved name too."""
     fields: dict[str, Any] = {f"part_{number}": (kind, Field(alias=key)) for number, (key, kind) in enumerate(parts.items())}
     return create_model(name, __base__=AnswerModel, **fields)
 
 
 def json_object(answer: str) -> dict[str, Any]:
-    """The answer as a JSON object of any form.
+    """Parse an answer as a JSON object with any keys.
 
     Raises:
-        AnswerError: It is none.
+        AnswerError: It is not a JSON object.
     """
     try:
-        found = json.loads(answer)
+        content = json.loads(answer)
     except (ValueError, RecursionError) as error:
-        raise AnswerError(f"the answer is not JSON that can be read: {error}") from None
-    if not isinstance(found, dict):
+        raise AnswerError(f"the answer is not readable JSON: {error}") from None
+    if not isinstance(content, dict):
         raise AnswerError("the answer is not a JSON object")
-    return found
+    return content

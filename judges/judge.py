@@ -1,6 +1,6 @@
-"""What a judge is: what it asks, the form of the answers, and how they are read.
+"""The base class of judges: prompts, the schemas of their answers, and how answers become scores.
 
-A judge does no input or output. ``render`` turns a sample into prompts and ``read`` turns their answers into scores, so both are
+A judge does no I/O: ``render`` turns a sample into prompts and ``read`` turns their answers into scores, so both can be
 tested without a model.
 """
 
@@ -16,17 +16,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
-from judges.form import Form
+from judges.form import AnswerSchema
 from judges.options import JudgeOptions
 
 Sample = Mapping[str, Any]
-"""One thing to judge: field names to values, as read from a file or a request."""
+"""One item to judge: field names to values, as read from a file or a request."""
 
 Score = int | float | str | None
 """A metric's value. ``None`` means that the metric does not apply; it never means that a score is missing."""
 
-Level = Literal["nominal", "ordinal", "interval"]
-"""What a metric's values can be compared by: equal or not, order, or distance (Stevens' levels of measurement)."""
+MeasurementLevel = Literal["nominal", "ordinal", "interval"]
+"""How a metric's values compare: by equality, order or distance (Stevens' levels of measurement)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Fields:
     """The fields of a sample that a judge reads.
 
     Attributes:
-        needed: Those that a sample must have.
-        optional: Those that are shown where there are any.
-        instead: One that does in place of all that are needed.
-        answer: The one with the judged answer, of a judge that scores answers.
-        question: The one with what it answers.
-        words: Which fields there are, in a listing, where their names do not say it.
+        needed: Required fields.
+        optional: Fields shown if present.
+        instead: A field that replaces all required ones.
+        answer: The field with the judged answer, for a judge that scores answers.
+        question: The field with the question that it answers.
+        words: Description of the fields for listings, if their names are not enough.
     """
 
     needed: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Fields:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """All fields."""
         return (*self.needed, *self.optional, *([self.instead] if self.instead else ()))
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of the conversation that puts a question to a model."""
+    """One turn of a conversation."""
 
     role: str
     content: str
@@ -71,19 +71,19 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request to a model: a conversation, and the form of its answer."""
+    """One request to a model: a conversation, and the schema of its answer."""
 
     messages: tuple[Message, ...]
-    form: Form[BaseModel]
+    form: AnswerSchema[BaseModel]
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
-    """All that a judge asks about one sample.
+class RenderedPrompts:
+    """Everything a judge asks about one sample.
 
     Attributes:
-        prompts: One or several; the verdict is read from the answers of all of them.
-        notes: What a reader of the verdict should know about the sample, for example that it spells a tag of the prompt.
+        prompts: One or several; the verdict is read from all their answers.
+        notes: Remarks on the sample for the verdict, for example that it contains a tag of the prompt.
     """
 
     prompts: tuple[Prompt, ...]
@@ -91,14 +91,14 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What the answers say.
+class ParsedAnswer:
+    """The content of the answers about one sample.
 
     Attributes:
         scores: Metric name to score, in the order of the judge's metrics.
-        justification: The judge's reasons, where its answer has any.
-        notes: What a reader of the verdict should know, for example a contradiction in the answer.
-        detail: What else the answers hold, as JSON: each judge's page says what.
+        justification: The judge's reasons, if its answer has any.
+        notes: Remarks for the verdict, for example on a contradiction in the answer.
+        detail: Further content of the answers, as JSON, described on each judge's page.
     """
 
     scores: dict[str, Score]
@@ -109,13 +109,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NumericScore:
-    """A score that is a number, and where an answer holds it.
+    """A numeric score and its location in an answer.
 
     Attributes:
-        metric: The metric's name in ``Reading.scores``.
+        metric: The metric's name in ``ParsedAnswer.scores``.
         path: The keys that lead to it in the answer's JSON.
         legal: Every integer it may take.
-        of_reference: Whether it scores the sample's reference and not the answer.
+        of_reference: Whether it scores the sample's reference instead of the answer.
     """
 
     metric: str
@@ -126,11 +126,11 @@ class NumericScore:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """An answer's one word out of a few, and where the answer holds it.
+    """A label and its location in an answer.
 
     Attributes:
         path: The keys that lead to it in the answer's JSON.
-        legal: Every word it may be.
+        legal: Every label it may be.
     """
 
     path: tuple[str, ...]
@@ -139,38 +139,39 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class JudgeExample:
-    """A sample, and the options to judge it with that tell something of the judge."""
+    """A sample that illustrates a judge, and the options to judge it with."""
 
     sample: Sample
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Judge(ABC):
-    """Prompts, the forms of their answers, and a version that is a hash of both.
+    """Prompts, the schemas of their answers, and a version that is a hash of both.
 
-    A class states all that listings, the HTTP API, the reliability card and the studies know of the judge.
+    The class declares everything that listings, the HTTP API, the reliability card and the studies know about the judge.
 
     Args:
-        options: As ``Options`` has them; those that are ``None`` have their defaults.
+        options: Values for fields of ``Options``; ``None`` selects the default.
 
     Attributes:
-        name: How users call the judge.
-        summary: What it judges, in a line.
-        source: Where the method comes from.
+        name: Name of the judge.
+        summary: What it judges, in one line.
+        source: URL or name of the method's publication.
         fields: The fields of a sample that it reads.
         example: A sample, which the HTTP API shows and tests judge.
-        samples: Samples to make its reliability card of, as ``package:path``.
-        one_scale: Whether all its metrics have one scale, whatever its options.
-        reordering: What ``reordered`` or ``reordered_sample`` does, in a sentence.
-        options: The options it has been made with.
-        form: The form of its answers, of a judge that has one.
+        samples: Samples for its reliability card, as ``package:path``.
+        one_scale: Whether all its metrics share one scale, whatever its options.
+        averaged: The metrics whose means are averaged into one figure, where the source has such a figure.
+        reordering: What ``reordered`` or ``reordered_sample`` does, in one sentence.
+        options: The options in effect.
+        form: The schema of its answers, if they share one.
 
     Raises:
-        MagistrateError: An option is unknown or missing, or has a value that it may not have.
+        MagistrateError: An option is unknown or missing, or has an illegal value.
     """
 
     class Options(JudgeOptions):
-        """None."""
+        """A judge without options."""
 
     name: str
     summary: ClassVar[str]
@@ -179,51 +180,56 @@ class Judge(ABC):
     example: ClassVar[JudgeExample]
     samples: ClassVar[str | None] = None
     one_scale: ClassVar[bool] = False
+    averaged: ClassVar[Sequence[str]] = ()
     reordering: ClassVar[str] = "The metrics are asked in the opposite order."
     options: JudgeOptions
-    form: Form[Any]
+    form: AnswerSchema[Any]
 
     def __init__(self, **options: Any) -> None:
         self.options = self.Options.read(self.name, {name: value for name, value in options.items() if value is not None})
 
     @abstractmethod
-    def render(self, sample: Sample) -> Inquiry:
-        """Put the question about one sample.
+    def render(self, sample: Sample) -> RenderedPrompts:
+        """Render the prompts about one sample.
 
-        What all samples share comes first and the sample last, so that an engine computes the shared part once.
+        Put the text that all samples share first and the sample last, so that an engine computes the shared part once.
 
         Raises:
-            SampleError: The sample lacks a field or holds one that cannot be read.
+            SampleError: A field of the sample is missing or cannot be read.
         """
 
     @abstractmethod
-    def read(self, *answers: str) -> Reading:
-        """Read the scores out of the answers, one for each prompt and in their order.
+    def read(self, *answers: str) -> ParsedAnswer:
+        """Parse the answers, one for each prompt and in their order.
 
         Raises:
-            AnswerError: An answer is not JSON of its form.
+            AnswerError: An answer does not match its schema.
         """
 
-    def divide(self, prompt: Prompt) -> tuple[Prompt, ...]:
-        """Smaller prompts that together ask what one asks that does not fit the model's context; none where that cannot be."""
+    def implied(self, earlier: Sequence[str]) -> str | None:
+        """The answer to the next prompt, if the earlier prompts' answers imply it; ``None`` if the prompt is to be asked."""
+        return None
+
+    def split(self, prompt: Prompt) -> tuple[Prompt, ...]:
+        """Split a prompt that exceeds the model's context into smaller ones; empty if it cannot be split."""
         return ()
 
     def reordered(self) -> Judge | None:
-        """The same judge with its metrics in the opposite order; ``None`` where it cannot be asked so."""
+        """The same judge with its metrics in the opposite order; ``None`` if it has no such order."""
         return None
 
     def reordered_sample(self, sample: Sample) -> Sample | None:
-        """The same sample with its parts in another order; ``None`` where it has none that could change places."""
+        """The same sample with its parts in another order; ``None`` if it has no such parts."""
         return None
 
     @property
-    def forms(self) -> Sequence[Form[BaseModel]]:
-        """The forms of answers, as far as they are the same for every sample."""
+    def forms(self) -> Sequence[AnswerSchema[BaseModel]]:
+        """The schemas of answers that are the same for every sample."""
         return (self.form,)
 
     @property
-    def levels(self) -> Mapping[str, Level]:
-        """Metric to its level of measurement, in the order of ``Reading.scores``. A judge that scores nothing has none."""
+    def levels(self) -> Mapping[str, MeasurementLevel]:
+        """Metric to its level of measurement, in the order of ``ParsedAnswer.scores``; empty for a judge that scores nothing."""
         return {}
 
     @property
@@ -233,30 +239,29 @@ class Judge(ABC):
 
     @property
     def legal(self) -> Mapping[str, Collection[Score]]:
-        """Metric to every score that it may have; ``None`` is among them where the metric may not apply."""
+        """Metric to every legal score, including ``None`` if the metric may not apply."""
         return {score.metric: score.legal for score in self.numeric_scores}
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:
-        """Where the numeric scores stand in an answer, for the expected score of each."""
+        """The numeric scores and their locations in an answer, for the expected score of each."""
         return ()
 
     @property
     def label(self) -> Label | None:
-        """Where a label stands in each answer, of a judge whose label is wanted with its probabilities."""
+        """The label whose probabilities are reported with expected scores, if the judge has one."""
         return None
 
     def weighed(self, probabilities: Sequence[Mapping[str, float] | None]) -> dict[str, Any]:
-        """What ``Reading.detail`` is to hold of a label's probabilities in each answer; ``None`` where they are unknown."""
-        return {"probabilities": [found and dict(found) for found in probabilities]}
+        """The entry of ``ParsedAnswer.detail`` for a label's probabilities in each answer, ``None`` if unknown."""
+        return {"probabilities": [answer and dict(answer) for answer in probabilities]}
 
     @abstractmethod
     def protocol(self) -> Mapping[str, Any]:
-        """The words and options that make this judge ask what it asks: with the forms, the ground of its version."""
+        """The words and options that determine the judge's prompts; hashed with the schemas, they make its version."""
 
     @cached_property
     def version(self) -> str:
-        """16 hexadecimal digits that change whenever a question or the form of an answer does."""
-        forms = [{"schema": form.schema, "room": form.max_tokens} for form in self.forms]
-        ground = {"judge": self.name, "protocol": self.protocol(), "forms": forms}
+        """16 hexadecimal digits that change whenever a prompt or the schema of an answer does."""
+        ground = {"judge": self.name, "protocol": self.protocol(), "forms": [form.hashed for form in self.forms]}
         return hashlib.sha256(json.dumps(ground, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""A jury: several members' verdicts on the same samples, combined into one, and how far the members agree.
+"""Combines the verdicts of a jury's members on the same samples, and measures the members' agreement.
 
-A jury does no input or output and draws no random numbers: it takes the members' verdicts and combines them.
+A jury does no I/O and draws no random numbers.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any, Literal, get_args
 from judges.agreement import MetricAgreement, MetricTally, Value
 from judges.engines.engine import Usage
 from judges.errors import MagistrateError
-from judges.judge import Level, Score
+from judges.judge import MeasurementLevel, Score
 from judges.verdict import ENGINE_FAULT, Verdict
 
 Combine = Literal["mean", "median", "majority"]
 
 Vote = tuple[Score, float]
-"""What a member gave a metric, and the member's weight."""
+"""A member's score of a metric, and the member's weight."""
 
 JURY = "jury"
-"""The judge that a jury's verdicts name."""
+"""The judge's name in a jury's verdicts."""
 
 TIE = "tie"
-"""The score of a metric that the members cannot decide. ``detail["ties"]`` tells it from a judge's own label of that name."""
+"""The score of an undecided metric. ``detail["ties"]`` distinguishes it from a judge's own label of that name."""
 
 SAME_WEIGHT = 1e-9
-"""Relative difference up to which two weights are equal, so that 0.1 and 0.2 outweigh 0.3 no more than 1 and 2 outweigh 3."""
+"""Relative tolerance for equal weights, so that 0.1 and 0.2 do not outweigh 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +51,23 @@ class Member:
 
 
 class Jury:
-    """Combines the members' verdicts on one sample after another, and keeps count of their agreement.
+    """Combines the members' verdicts sample by sample, and tallies their agreement.
 
     Args:
-        combine: How numbers become one: their weighted mean, their weighted median, or the number of most weight.
+        combine: Rule for numbers: weighted mean, weighted median, or the number of most weight.
         members: At least two.
-        levels: Metric to its level of measurement; see ``weakest_levels`` where members differ. A metric without one is nominal.
+        levels: Metric to its level of measurement; use ``weakest_levels`` if members differ. A metric without one is nominal.
         orders: Metric to its labels from lowest to highest, for the agreement on ordinal labels.
 
     Raises:
-        MagistrateError: There are fewer than two members, two have one name, or the rule is unknown.
+        MagistrateError: There are fewer than two members, two share a name, or the rule is unknown.
     """
 
     def __init__(
         self,
         combine: Combine,
         members: Sequence[Member],
-        levels: Mapping[str, Level],
+        levels: Mapping[str, MeasurementLevel],
         orders: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         names = [member.name for member in members]
@@ -85,19 +85,19 @@ class Jury:
         self._tallies = {metric: MetricTally(level, (orders or {}).get(metric)) for metric, level in levels.items()}
 
     def deliberate(self, verdicts: Mapping[str, Verdict | None], failures: Mapping[str, str] | None = None) -> Verdict:
-        """The jury's verdict on one sample.
+        """Combine the members' verdicts on one sample.
 
-        Each metric is combined from the members that gave it, as ``decide`` says. A tied metric has the label ``tie`` and is
-        listed in ``detail["ties"]``. A member that failed or could not score the sample is left out and named in the notes; where
-        none scored it, the verdict is unscored. ``detail["members"]`` keeps what every member said.
+        ``decide`` combines each metric from the members that gave it. A tied metric has the label ``tie`` and is listed in
+        ``detail["ties"]``. A member that failed or could not score the sample is omitted and named in the notes; if none scored
+        it, the verdict is unscored. ``detail["members"]`` keeps every member's result.
 
         Args:
-            verdicts: Every member's name to its verdict; ``None`` where the member failed as a whole.
-            failures: Member's name to why it failed.
+            verdicts: Every member's name to its verdict; ``None`` if the member failed as a whole.
+            failures: Member's name to the reason of its failure.
 
         Raises:
-            MagistrateError: The names are not the members', the verdicts are of different samples, every member failed, or the
-                agreement on a metric cannot compare a score.
+            MagistrateError: The names are not the members', the verdicts are of different samples, every member failed, or a
+                score cannot be compared at its metric's level.
         """
         failures = failures or {}
         self._check_names(verdicts)
@@ -132,10 +132,10 @@ class Jury:
 
     def _check_names(self, verdicts: Mapping[str, Verdict | None]) -> None:
         if odd := sorted(set(self._names) ^ set(verdicts)):
-            raise MagistrateError(f"the jury needs one verdict of each of its members, which is not so for {', '.join(odd)}")
+            raise MagistrateError(f"the jury needs one verdict from each member; that is not the case for {', '.join(odd)}")
 
     def _absences(self, verdicts: Mapping[str, Verdict | None], failures: Mapping[str, str]) -> list[str]:
-        """A sentence for each member that has no say."""
+        """A sentence for each member without scores."""
         absences = []
         for name in self._names:
             verdict = verdicts[name]
@@ -158,23 +158,19 @@ class Jury:
             self._tallies.setdefault(metric, MetricTally("nominal")).add([score for score, _ in cast])
 
     def _fingerprint(self, verdicts: Mapping[str, Verdict | None]) -> str:
-        """A digest of the rule and of the members. A failed member's own is null; the members' order does not matter."""
+        """A digest of the rule and the members, in any order. A failed member's own fingerprint is null."""
         weights = {member.name: float(member.weight) for member in self.members}
         members = [[name, weights[name], verdict and verdict.fingerprint] for name, verdict in sorted(verdicts.items())]
         return _digest({"combine": self.combine, "members": members})[:16]
 
 
 def decide(votes: Sequence[Vote], combine: Combine) -> tuple[Score, bool]:
-    """One metric's score from the members that gave it, and whether it is a tie.
+    """Combine at least one vote on a metric; returns the score, and whether it is a tie.
 
-    ``None`` says that the metric does not apply. It wins with more than half of the weight and ties with half; with less, the
-    others decide. Numbers are combined as asked. Where any score is a label, the score of most weight wins whatever ``combine``
-    says, and several of most weight tie.
-
-    Args:
-        votes: At least one.
-        combine: ``mean``, weighted by the votes; ``median``, the midpoint of the lower and the upper weighted median;
-            ``majority``, the number of most weight. The first two give floats.
+    ``None`` (the metric does not apply) wins with more than half of the weight and ties with half; with less, the other votes
+    decide. If any of these is a label, the score of most weight wins, and several of most weight tie. Numbers are combined by
+    ``combine``: ``mean``, weighted; ``median``, the midpoint of the lower and the upper weighted median; ``majority``, the number
+    of most weight. The first two give floats.
     """
     given = [(score, weight) for score, weight in votes if score is not None]
     absent = math.fsum(weight for score, weight in votes if score is None) / math.fsum(weight for _, weight in votes)
@@ -204,7 +200,7 @@ def _median(numbers: Sequence[tuple[float, float]]) -> float:
 
 
 def _rounded(number: float, numbers: Sequence[tuple[float, float]]) -> float:
-    """To 12 digits, counted from the first digit of the largest of the numbers: 0.15 for the midpoint of 0.1 and 0.2."""
+    """Round to 12 digits, counted from the first digit of the largest number: 0.15 for the midpoint of 0.1 and 0.2."""
     largest = max(abs(each) for each, _ in numbers)
     return round(float(number), 11 - math.floor(math.log10(largest))) + 0.0 if largest else 0.0
 
@@ -222,20 +218,20 @@ def _majority(given: Sequence[tuple[Value, float]]) -> tuple[Score, bool]:
 def _common_id(verdicts: Sequence[Verdict], absences: Iterable[str]) -> str:
     if not verdicts:
         raise MagistrateError(f"no member of the jury has a verdict: {'; '.join(absences)}")
-    found = sorted({verdict.id for verdict in verdicts})
-    if len(found) > 1:
-        raise MagistrateError(f"the members' verdicts are of different samples: {', '.join(found)}")
-    return found[0]
+    ids = sorted({verdict.id for verdict in verdicts})
+    if len(ids) > 1:
+        raise MagistrateError(f"the members' verdicts are of different samples: {', '.join(ids)}")
+    return ids[0]
 
 
 def _reason(absences: Iterable[str], verdicts: Iterable[Verdict | None]) -> str:
-    """Why no member scored. Where some member may yet score, a resumed run must ask again."""
-    again = any(verdict is None or not verdict.final for verdict in verdicts)
-    return f"{ENGINE_FAULT if again else ''}no member scored: {'; '.join(absences)}"
+    """The reason why no member scored. If a member may yet score, a resumed run must judge the sample again."""
+    retry = any(verdict is None or not verdict.final for verdict in verdicts)
+    return f"{ENGINE_FAULT if retry else ''}no member scored: {'; '.join(absences)}"
 
 
 def _kept(verdict: Verdict | None, failure: str | None) -> dict[str, Any]:
-    """What the jury's verdict keeps of a member's."""
+    """The part of a member's verdict that the jury's verdict keeps."""
     if verdict is None:
         return {"status": "failed", "scores": None, "reason": failure, "justification": None, "fingerprint": None}
     return {

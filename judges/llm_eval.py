@@ -1,7 +1,7 @@
 """LLM-Eval: one prompt that scores a dialogue on several metrics at once.
 
 Source: "LLM-Eval: A Streamlined Approach to Evaluating LLM Conversations" (Zilliz Learn), after Lin and Chen,
-https://arxiv.org/abs/2305.13711. The words stand in ``prompts/llm_eval.toml``.
+https://arxiv.org/abs/2305.13711. The words are in ``prompts/llm_eval.toml``.
 """
 
 from __future__ import annotations
@@ -13,33 +13,43 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from judges.data.samples import text_field, turns_field
 from judges.errors import MagistrateError
-from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample
+from judges.form import AnswerModel, AnswerSchema, answer_model
+from judges.judge import (
+    Fields,
+    Judge,
+    JudgeExample,
+    MeasurementLevel,
+    Message,
+    NumericScore,
+    ParsedAnswer,
+    Prompt,
+    RenderedPrompts,
+    Sample,
+)
 from judges.options import SEPARATED_BY_COMMAS, Descriptions, JudgeOptions, Strings
 from judges.prompt_files import fill, prompt_file
-from judges.samples import text_field, turns_field
 
 FOUR_METRICS = ("content", "grammar", "relevance", "appropriateness")
 """The article's metrics, in its order."""
 
 SCALES = {"0-5": (0, 5), "0-100": (0, 100)}
-"""The article's two scales: name to lowest and highest score."""
+"""The article's scales: name to lowest and highest score."""
 
 Metrics = Annotated[Strings | Descriptions, SEPARATED_BY_COMMAS]
 METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 class LLMEval(Judge):
-    """Scores a reply given its context, with a human reference or without, or a whole dialogue.
+    """Scores a reply given its context, with or without a human reference, or a whole dialogue.
 
-    An optional field that is empty counts as absent, since a CSV cell cannot say which it is.
-    A sample with ``dialogue`` is judged as a whole dialogue. Any other sample needs ``context`` and ``response`` and may
-    have ``reference``. A conversation is a string, or a list of turns, each a string or an object with ``content`` or
-    ``text`` and perhaps ``role`` or ``speaker``.
+    A sample with ``dialogue`` is judged as a whole dialogue. Any other sample needs ``context`` and ``response`` and may have
+    ``reference``. An empty optional field counts as absent, because a CSV cell cannot distinguish the two. A conversation is a
+    string, or a list of turns, each a string or an object with ``content`` or ``text`` and optionally ``role`` or ``speaker``.
 
     Raises:
-        MagistrateError: No metric, or a metric named twice or badly.
+        MagistrateError: There is no metric, or one is repeated or has an illegal name.
     """
 
     class Options(JudgeOptions):
@@ -73,16 +83,18 @@ class LLMEval(Judge):
         self.metrics = _check_metrics(self.options.metrics)
         self.lowest, self.highest = SCALES[self.options.scale]
         legal = Literal[tuple(range(self.lowest, self.highest + 1))]  # type: ignore[valid-type]
-        # No token is shorter than a character, so an answer of these metrics cannot be longer than this. The slack is for the
-        # white space that some constraint backends allow without bound.
+        # Every token has at least one character, which bounds the answer. The slack is for white space, which some constraint
+        # backends do not limit.
         longest = json.dumps(dict.fromkeys(self.metrics, self.highest), indent=1)
-        self.form: Form[AnswerModel] = Form(answer_model("Scores", dict.fromkeys(self.metrics, legal)), len(longest) + 16)
+        self.form: AnswerSchema[AnswerModel] = AnswerSchema(
+            answer_model("Scores", dict.fromkeys(self.metrics, legal)), len(longest) + 16
+        )
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": prompt_file("llm_eval"), "schema": self.evaluation_schema, "use_reference": self.options.use_reference}
 
     @property
-    def levels(self) -> Mapping[str, Level]:
+    def levels(self) -> Mapping[str, MeasurementLevel]:
         return dict.fromkeys(self.metrics, "interval")
 
     @property
@@ -92,7 +104,7 @@ class LLMEval(Judge):
 
     @property
     def evaluation_schema(self) -> str:
-        """The article's ``{evaluation_schema}``: its own words for its four metrics from 0 to 5, the like for any others."""
+        """The article's ``{evaluation_schema}``: its own words for its four metrics from 0 to 5, similar ones for others."""
         words = prompt_file("llm_eval")
         if self.metrics == dict.fromkeys(FOUR_METRICS, "") and (self.lowest, self.highest) == SCALES["0-5"]:
             return f"{words['instruction']}\n{words['four_metrics']}"
@@ -108,7 +120,7 @@ class LLMEval(Judge):
         schema = json.dumps({"properties": properties, "required": list(self.metrics)}, ensure_ascii=False)
         return f"{words['instruction']}\n{schema}"
 
-    def render(self, sample: Sample) -> Inquiry:
+    def render(self, sample: Sample) -> RenderedPrompts:
         values = {
             "evaluation_schema": self.evaluation_schema,
             "score_min": str(self.lowest),
@@ -125,19 +137,19 @@ class LLMEval(Judge):
                 form = "turn_with_reference"
                 values["reference"] = text_field(sample, "reference")
         message = Message("user", fill(prompt_file("llm_eval")[form], values))
-        return Inquiry((Prompt((message,), self.form),))
+        return RenderedPrompts((Prompt((message,), self.form),))
 
     def reordered(self) -> LLMEval | None:
         metrics = dict(reversed(self.metrics.items()))
         return LLMEval(**{**dict(self.options), "metrics": metrics}) if len(metrics) > 1 else None
 
-    def read(self, *answers: str) -> Reading:
+    def read(self, *answers: str) -> ParsedAnswer:
         (answer,) = answers
-        return Reading(scores=self.form.read(answer).model_dump(by_alias=True))
+        return ParsedAnswer(scores=self.form.read(answer).model_dump(by_alias=True))
 
 
 def _check_metrics(metrics: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Metric name to description, empty where the metric has none."""
+    """Metric name to description, empty if the metric has none."""
     pairs = list(metrics.items()) if isinstance(metrics, Mapping) else [(name, "") for name in metrics]
     if not pairs:
         raise MagistrateError("LLM-Eval needs at least one metric")

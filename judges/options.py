@@ -1,4 +1,4 @@
-"""Options of a judge: a Pydantic model that each judge declares, read from JSON (a request) or from text (a command line)."""
+"""Options of a judge: a Pydantic model declared by each judge, read from JSON (a request) or from text (a command line)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails
 
+from judges.data.files import check_file
 from judges.errors import MagistrateError, reason_of
-from judges.input_file import check_file
 
 NAMES = "a file of names, a JSON list or one a line"
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How an option is written as text: what a listing and an error message say, and what reads it.
-
-    ``read`` returns the JSON value that a text stands for; a ValueError's words say what is wrong with the text.
-    """
+    """How an option is written as text: a placeholder for listings, and a function that parses a text or raises ValueError."""
 
     says: str
     read: Callable[[str], object]
@@ -33,7 +30,7 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option as a listing shows it: the JSON schema of its values, how they are written as text, and its default."""
+    """An option for listings: the JSON schema of its values, their spelling as text, and its default."""
 
     name: str
     legal: Mapping[str, Any]
@@ -43,17 +40,19 @@ class Option:
 
 
 class JudgeOptions(BaseModel):
-    """The options of a judge: each field's type, bounds, default and description are those of one option."""
+    """The options of a judge: each field declares the type, bounds, default and description of one option."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     @classmethod
     def read(cls, judge: str, values: Mapping[str, Any]) -> Self:
-        """The options that JSON values give; ``judge`` is the judge's name, for error messages.
+        """Read options from JSON values; ``judge`` is the judge's name, for error messages.
 
         Raises:
-            MagistrateError: There is no such option, it may not have this value, or one that must be given is missing.
+            MagistrateError: An option is unknown or missing, or has an illegal value.
         """
+        if unknown := [name for name in values if name not in cls.model_fields]:
+            raise MagistrateError(cls._unknown(judge, unknown[0]))
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -61,10 +60,10 @@ class JudgeOptions(BaseModel):
 
     @classmethod
     def spelt(cls, judge: str, texts: Mapping[str, str]) -> dict[str, Any]:
-        """The JSON values that texts stand for. Those of the wrong type or out of bounds are left for ``read`` to refuse.
+        """Parse texts to JSON values. Values of the wrong type or out of bounds are left for ``read`` to refuse.
 
         Raises:
-            MagistrateError: There is no such option, or a text cannot be read as its value.
+            MagistrateError: An option is unknown, or its text cannot be parsed.
         """
         listed = cls.listed()
         values = {}
@@ -81,18 +80,15 @@ class JudgeOptions(BaseModel):
     def listed(cls) -> Mapping[str, Option]:
         """Every option by its name."""
         schemas = cls.model_json_schema().get("properties", {})
-        found = {}
+        options = {}
         for name, field in cls.model_fields.items():
             legal = {key: value for key, value in schemas[name].items() if key not in ("title", "default")}
-            usual = (
-                Spelling(", ".join(map(str, legal["enum"])), str)
-                if "enum" in legal
-                else SPELLINGS.get(str(legal.get("type")), TEXT)
-            )
-            spelling = next((one for one in field.metadata if isinstance(one, Spelling)), usual)
+            words = ", ".join(map(str, legal.get("enum", ())))
+            usual = Spelling(words, str) if words else SPELLINGS.get(str(legal.get("type")), TEXT)
+            spelling = next((part for part in field.metadata if isinstance(part, Spelling)), usual)
             default = None if field.is_required() else field.get_default(call_default_factory=True)
-            found[name] = Option(name, legal, spelling, field.is_required(), default)
-        return found
+            options[name] = Option(name, legal, spelling, field.is_required(), default)
+        return options
 
     @classmethod
     def _unknown(cls, judge: str, name: object) -> str:
@@ -101,21 +97,30 @@ class JudgeOptions(BaseModel):
     @classmethod
     def _complaint(cls, judge: str, problem: ErrorDetails) -> str:
         name, *inside = problem["loc"]
-        if problem["type"] == "extra_forbidden":
-            return cls._unknown(judge, name)
         if problem["type"] == "missing" and not inside:
             return f"judge `{judge}` needs the option `{name}`: give it in `options`"
-        own = problem["type"] == "value_error" and not inside
-        words = None if own else in_words(cls.listed()[str(name)].legal)
-        said = f"must be {words}" if words else problem["msg"].removeprefix("Value error, ")
-        return f"option `{name}` of judge `{judge}` {said}"
+        validated = problem["type"] == "value_error" and not inside
+        words = None if validated else in_words(cls.listed()[str(name)].legal)
+        requirement = f"must be {words}" if words else problem["msg"].removeprefix("Value error, ")
+        return f"option `{name}` of judge `{judge}` {requirement}"
+
+
+def fault_in_words(error: ValidationError, model: type[BaseModel]) -> tuple[str, str]:
+    """The first invalid field of a model, and a clause that says which values it may have and which it was given."""
+    fault = error.errors()[0]
+    name = str(fault["loc"][0])
+    schema = model.model_json_schema()["properties"].get(name)
+    if schema is None:
+        return name, "is unknown"
+    words = None if fault["type"] == "value_error" else in_words(schema)
+    return name, f"must be {words}, not {fault['input']!r}" if words else fault["msg"].removeprefix("Value error, ")
 
 
 def in_words(schema: Mapping[str, Any]) -> str | None:
-    """The values of this JSON schema in words; ``None`` for schemas that have none here."""
+    """Describe the values of a JSON schema; ``None`` if the schema is of a kind not described here."""
     match schema:
         case {"anyOf": kinds}:
-            words = [in_words(kind) or "" for kind in kinds]
+            words = [in_words(kind) or "" for kind in kinds if kind != {"type": "null"}]
             return " or ".join(words) if all(words) else None
         case {"enum": legal}:
             return f"one of {', '.join(map(str, legal))}"
@@ -123,6 +128,10 @@ def in_words(schema: Mapping[str, Any]) -> str | None:
             return "true or false"
         case {"type": "integer" | "number" as kind, "minimum": least, "maximum": most}:
             return f"a {'whole ' * (kind == 'integer')}number from {least:,} to {most:,}"
+        case {"type": "integer", "minimum": least}:
+            return f"a whole number of at least {least:,}"
+        case {"type": "string"}:
+            return "a non-empty string" if schema.get("minLength") else "a string"
         case {"type": "array", "items": {"type": "string"}}:
             return "a list of strings"
         case {"type": "object", "additionalProperties": {"type": "string"}}:
@@ -145,7 +154,7 @@ def _number(text: str) -> object:
 
 
 def _names(text: str) -> object:
-    """What a file of names holds: a JSON list, or one name a line."""
+    """Read a file of names: a JSON list, or one name a line."""
     try:
         check_file(Path(text))
     except MagistrateError as error:
@@ -163,8 +172,11 @@ def _names(text: str) -> object:
 
 
 def _writable(text: str) -> str:
-    """Refuse half of a character: JSON can spell it, and no encoding can carry it."""
-    text.encode()
+    """Refuse a lone surrogate, which JSON can spell but no encoding can represent."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a surrogate pair, which is not a character") from None
     return text
 
 
@@ -179,7 +191,7 @@ SPELLINGS = {
     "integer": Spelling("NUMBER", lambda text: int(text) if re.fullmatch("[0-9]{1,19}", text) else text),
     "number": Spelling("NUMBER", _number),
 }
-"""A JSON type to how its values are written."""
+"""JSON type to the spelling of its values."""
 
 FILE_OF_NAMES = Spelling("FILE", _names, NAMES, file=True)
 SEPARATED_BY_COMMAS = Spelling("NAMES", lambda text: [name.strip() for name in text.split(",")])
@@ -187,13 +199,13 @@ SEPARATED_BY_COMMAS = Spelling("NAMES", lambda text: [name.strip() for name in t
 Writable = Annotated[str, AfterValidator(_writable)]
 Strings = Annotated[tuple[Writable, ...], Strict(False)]
 Descriptions = Annotated[dict[Writable, Writable], Strict(False)]
-"""Names to what they mean."""
+"""Name to meaning."""
 
 MaxTokens = Annotated[int, Field(ge=1, le=1_000_000)]
-"""Room for an answer: at most more than any model's context."""
+"""Room for an answer; the bound exceeds any model's context."""
 
 MaxListed = Annotated[int, Field(ge=1, le=1_000)]
-"""As many names or sentences as an answer may be asked for."""
+"""Number of names or sentences that an answer may hold."""
 
 Factor = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False), WrapValidator(_as_given)]
-"""A number, which stays whole where it is given so: a version of a judge has the number as it was given."""
+"""A number that stays an integer if given as one, because the version of a judge hashes the value as given."""

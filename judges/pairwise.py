@@ -1,6 +1,6 @@
 """Pairwise: which of two answers is better, judged in both orders.
 
-Source: OpenCompass, "Subjective Evaluation Guidance", whose four choices these are. The words stand in ``prompts/pairwise.toml``.
+Source: OpenCompass, "Subjective Evaluation Guidance", for the four choices. The words are in ``prompts/pairwise.toml``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,24 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from judges.errors import AnswerError, SampleError
-from judges.form import AnswerModel, Form
-from judges.judge import Fields, Inquiry, Judge, JudgeExample, Label, Level, Message, Prompt, Reading, Sample, Score
+from judges.data.samples import spelt_tags, text_field, turns_of
+from judges.errors import AnswerError, SampleError, counted
+from judges.form import AnswerModel, AnswerSchema
+from judges.judge import (
+    Fields,
+    Judge,
+    JudgeExample,
+    Label,
+    MeasurementLevel,
+    Message,
+    ParsedAnswer,
+    Prompt,
+    RenderedPrompts,
+    Sample,
+    Score,
+)
 from judges.options import JudgeOptions, MaxTokens
 from judges.prompt_files import fill, prompt_file
-from judges.samples import spelt_tags, text_field, turns_of
 
 Choice = Literal["A", "both", "B", "neither"]
 Orders = Literal["both", "given"]
@@ -26,7 +38,7 @@ Language = Literal["en", "zh", "auto"]
 
 CHOICES: tuple[str, ...] = get_args(Choice)
 TIE = "tie"
-"""The preference of a judge whose choice depends on the order. None of the four choices: it finds no difference of its own."""
+"""The preference of a judge whose choice depends on the order. It is not one of the four choices."""
 
 SWAPPED = {"A": "B", "B": "A"}
 _DISAGREE = re.compile(r"the orders disagree: (\w+) with A first, (\w+) with B first")
@@ -48,19 +60,19 @@ class Pairwise(Judge):
     """Compares ``answer_a`` with ``answer_b`` as answers to ``question``.
 
     A sample may have ``reference_answer`` and ``evaluating_guidance``; empty ones count as absent. A question of several turns is
-    a list, and so is each answer to it. ``preference`` is the choice; in both orders also ``orders_agree``, 1 or 0.
-    ``Reading.detail`` holds ``choices``, one for each order, told of A and B as the sample has them; and likewise
-    ``probabilities``, where expected scores are wanted.
+    a list, and so is each answer to it. The scores are ``preference`` and, if both orders are judged, ``orders_agree`` (1 or 0).
+    ``ParsedAnswer.detail`` holds ``choices``, one for each order in terms of the sample's A and B, and likewise
+    ``probabilities`` if expected scores are requested.
     """
 
     class Options(JudgeOptions):
         orders: Orders = Field("both", description="`both` orders, A first and B first, or as the sample has them (`given`).")
         disagreement: Disagreement = Field(
-            "tie", description="What counts where the orders disagree; `given` is that order's choice."
+            "tie", description="Preference if the orders disagree; `given` takes that order's choice."
         )
-        language: Language = Field("en", description="Of the prompt; `auto` is Chinese where most of the question is in Chinese.")
-        reasoning: bool = Field(True, description="Whether reasons stand before the choice.")
-        max_tokens: MaxTokens = Field(400, description="Room for each answer with reasons, in tokens.")
+        language: Language = Field("en", description="Language of the prompt; `auto` is Chinese if most of the question is.")
+        reasoning: bool = Field(True, description="Whether the answer gives reasons before the choice.")
+        max_tokens: MaxTokens = Field(2048, description="Room for each answer with reasons, in tokens; 2,048 is the guide's.")
 
     name = "pairwise"
     summary = "which of two answers is better, in both orders"
@@ -81,10 +93,12 @@ class Pairwise(Judge):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         reasoning, max_tokens = self.options.reasoning, self.options.max_tokens
-        self.form: Form[Reasoned] | Form[Plain] = Form(Reasoned, max_tokens) if reasoning else Form(Plain, 24)
+        self.form: AnswerSchema[Reasoned] | AnswerSchema[Plain] = (
+            AnswerSchema(Reasoned, max_tokens) if reasoning else AnswerSchema(Plain, 24)
+        )
 
     @property
-    def levels(self) -> Mapping[str, Level]:
+    def levels(self) -> Mapping[str, MeasurementLevel]:
         metrics = ("preference", "orders_agree") if self.options.orders == "both" else ("preference",)
         return dict.fromkeys(metrics, "nominal")
 
@@ -97,35 +111,33 @@ class Pairwise(Judge):
         return Label(("choice",), CHOICES)
 
     def weighed(self, probabilities: Sequence[Mapping[str, float] | None]) -> dict[str, Any]:
-        told: list[Mapping[str, float] | None] = list(probabilities)
-        if len(told) > 1 and told[1] is not None:
-            told[1] = {choice: told[1][SWAPPED.get(choice, choice)] for choice in CHOICES}
-        return super().weighed(told)
+        answers: list[Mapping[str, float] | None] = list(probabilities)
+        if len(answers) > 1 and answers[1] is not None:
+            answers[1] = {choice: answers[1][SWAPPED.get(choice, choice)] for choice in CHOICES}
+        return super().weighed(answers)
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": prompt_file("pairwise"), **self.options.model_dump(include={"orders", "disagreement", "language"})}
 
-    def render(self, sample: Sample) -> Inquiry:
+    def render(self, sample: Sample) -> RenderedPrompts:
         question = turns_of(sample, "question")
         if not question:
             raise SampleError("question", "is an empty list")
         language = self._language_of("".join(question))
         words = _words(language)
         answers = {"answer_a": _answer(sample, "answer_a", question), "answer_b": _answer(sample, "answer_b", question)}
-        given = {"question": question}
+        shared = {"question": question}
         for section, name in (("reference", "reference_answer"), ("guidance", "evaluating_guidance")):
             if sample.get(name):
-                given[section] = [text_field(sample, name)]
-        orders = (
-            [("answer_a", "answer_b"), ("answer_b", "answer_a")] if self.options.orders == "both" else [("answer_a", "answer_b")]
-        )
-        prompts = [
-            self._prompt(words, {**given, "answer_a": answers[first], "answer_b": answers[second]}) for first, second in orders
-        ]
-        shown = {name: "\n".join(turns) for name, turns in (given | answers).items()}
-        return Inquiry(tuple(prompts), tuple(spelt_tags(shown, [words[section] for section in SECTIONS])))
+                shared[section] = [text_field(sample, name)]
+        prompts = [self._prompt(words, shared | answers)]
+        if self.options.orders == "both":
+            swapped = {"answer_a": answers["answer_b"], "answer_b": answers["answer_a"]}
+            prompts.append(self._prompt(words, shared | swapped))
+        shown = {name: "\n".join(turns) for name, turns in (shared | answers).items()}
+        return RenderedPrompts(tuple(prompts), tuple(spelt_tags(shown, [words[section] for section in SECTIONS])))
 
-    def read(self, *answers: str) -> Reading:
+    def read(self, *answers: str) -> ParsedAnswer:
         read = [self.form.read(answer) for answer in answers]
         choices: list[str] = [answer.choice for answer in read]
         reasons = [answer.reasoning for answer in read if isinstance(answer, Reasoned)]
@@ -135,17 +147,17 @@ class Pairwise(Judge):
         preference = choices[0]
         notes = []
         if not agree:
-            said = f"the orders disagree: {choices[0]} with A first, {choices[1]} with B first"
+            disagreement = f"the orders disagree: {choices[0]} with A first, {choices[1]} with B first"
             if self.options.disagreement == "unscored":
-                raise AnswerError(said)
+                raise AnswerError(disagreement)
             preference = TIE if self.options.disagreement == "tie" else preference
-            notes.append(f"{said}; counted as {preference}")
+            notes.append(f"{disagreement}; counted as {preference}")
         scores: dict[str, Score] = {"preference": preference}
         if self.options.orders == "both":
             scores["orders_agree"] = int(agree)
         firsts = ("A first: ", "B first: ") if len(reasons) > 1 else ("",)
-        told = "\n".join(first + reason for first, reason in zip(firsts, reasons, strict=False))
-        return Reading(scores, told or None, notes, {"choices": choices})
+        justification = "\n".join(first + reason for first, reason in zip(firsts, reasons, strict=False))
+        return ParsedAnswer(scores, justification or None, notes, {"choices": choices})
 
     def _language_of(self, question: str) -> str:
         if self.options.language != "auto":
@@ -153,17 +165,17 @@ class Pairwise(Judge):
         return "zh" if len(CHINESE.findall(question)) > len(LATIN.findall(question)) else "en"
 
     def _prompt(self, words: Mapping[str, str], shown: Mapping[str, Sequence[str]]) -> Prompt:
-        asked = words["instructions"] + fill(words["reasoned" if self.form.model is Reasoned else "plain"], {})
+        text = words["instructions"] + fill(words["reasoned" if self.form.model is Reasoned else "plain"], {})
         for section in SECTIONS:
             if section in shown:
-                asked += f"\n\n{words[section]}\n{_told(shown[section], words['turn'])}"
-        return Prompt((Message("user", asked),), self.form)
+                text += f"\n\n{words[section]}\n{_joined(shown[section], words['turn'])}"
+        return Prompt((Message("user", text),), self.form)
 
 
 def disagreement_in(reason: str | None) -> tuple[str, str] | None:
-    """The choices with A first and with B first, where a verdict's reason says that for their sake it is not scored."""
-    found = _DISAGREE.search(reason or "")
-    return (found[1], found[2]) if found else None
+    """The choices with A first and with B first, if they are the reason why a verdict is unscored."""
+    match = _DISAGREE.search(reason or "")
+    return (match[1], match[2]) if match else None
 
 
 @cache
@@ -174,12 +186,12 @@ def _words(language: str) -> Mapping[str, str]:
 
 def _answer(sample: Sample, name: str, question: Sequence[str]) -> list[str]:
     turns = turns_of(sample, name)
-    if len(turns) not in (1, len(question)):
-        raise SampleError(name, f"has {len(turns)} turns, and the question has {len(question)}")
+    if not isinstance(sample[name], str) and len(turns) != len(question):
+        raise SampleError(name, f"has {counted(len(turns), 'turn')}, and the question has {len(question)}")
     return turns
 
 
-def _told(turns: Sequence[str], template: str) -> str:
+def _joined(turns: Sequence[str], template: str) -> str:
     if len(turns) == 1:
         return turns[0]
     return "\n".join(fill(template, {"number": str(n), "text": text}) for n, text in enumerate(turns, start=1))

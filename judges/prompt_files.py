@@ -1,4 +1,4 @@
-"""The words of the judges, which stand in data files with their sources."""
+"""Reads the judges' prompts from data files, and fills them in."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from importlib.resources import files
 
 @cache
 def prompt_file(name: str, package: str = "judges") -> Mapping[str, str]:
-    """The texts of ``prompts/NAME.toml`` in a package."""
+    """Read the texts of ``prompts/NAME.toml`` in a package."""
     text = files(package).joinpath(f"prompts/{name}.toml").read_text(encoding="utf-8")
     return {key: str(value) for key, value in tomllib.loads(text).items()}
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace ``{name}`` once each, in one pass: text of a sample that looks like a placeholder stays as it is.
-
-    A brace that opens or closes nothing is written twice where ``{name}`` could be meant.
-    """
+    """Replace every ``{name}`` in one pass, so that placeholders in a sample's text are kept. ``{{`` and ``}}`` are braces."""
     return re.sub(r"\{\{|\}\}|\{(\w+)\}", lambda match: values[match[1]] if match[1] else match[0][0], template)

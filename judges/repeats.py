@@ -1,4 +1,4 @@
-"""Ids that several rows have: told of at the second row, and the rows told apart."""
+"""Numbers the rows that share an id, and reports them."""
 
 from __future__ import annotations
 
@@ -7,58 +7,57 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from judges.sources import Row, own_id
+from judges.data.rows import Row, own_id
 
 LEAST = 1024
 DIGEST = (1 << 64) - 1
 
 
-def told_apart(rows: Iterable[Row], tell: Callable[[str], object]) -> Iterator[Row]:
-    """The rows, each with its occurrence among those of its id.
+def with_occurrences(rows: Iterable[Row], report: Callable[[str], object]) -> Iterator[Row]:
+    """Yield the rows, each with its occurrence among those with its id.
 
-    Ids are compared as verdicts have them: 5, 5.0 and ``"5"`` are one, and so is the number of row 5 where that has none.
+    Ids are compared as in verdicts: 5, 5.0 and ``"5"`` are equal, and so is the number of row 5 if that has no id.
 
     Args:
-        rows: With their numbers.
-        tell: Told, in a sentence that names both rows, of each row whose id an earlier row has.
+        rows: Numbered rows.
+        report: Called for each row that repeats an id, with a sentence that names both rows.
     """
-    seen = _Seen()
-    again: dict[str, int] = {}
+    first_rows = _FirstRows()
+    occurrences: dict[str, int] = {}
     for row in rows:
-        first = seen.first(row.id, row.number)
+        first = first_rows.find_or_add(row.id, row.number)
         if first is None:
             yield row
             continue
-        again[row.id] = again.get(row.id, 1) + 1
-        named = row.id != str(row.number) or (row.sample is not None and own_id(row.sample) is not None)
-        there = row.place.removesuffix(str(row.number)) + str(first)
-        known = f"has the id `{row.id}`" if named else f"has no id, so that it goes by its number {row.id}"
-        tell(f"{row.place} {known}, which is that of {there} too")
-        yield replace(row, occurrence=again[row.id])
+        occurrences[row.id] = occurrences.get(row.id, 1) + 1
+        has_id = row.id != str(row.number) or (row.sample is not None and own_id(row.sample) is not None)
+        identity = f"has the id `{row.id}`" if has_id else f"has no id and is identified by its number {row.id}"
+        report(f"{row.place} {identity}, like {row.place.removesuffix(str(row.number))}{first}")
+        yield replace(row, occurrence=occurrences[row.id])
 
 
 def warn(sentence: str) -> None:
-    """Tell a program of a row whose id an earlier row has."""
+    """Warn a Python program of a repeated id."""
     warnings.warn(f"{sentence}; `occurrence` tells their verdicts apart", stacklevel=3)
 
 
-class _Seen:
-    """The row that each id was first seen at, in a hash table of 12 bytes a place, of which at most two thirds are taken.
+class _FirstRows:
+    """Maps each id to its first row: a hash table with 12 bytes a slot, at most two thirds full.
 
-    An id is known by 64 bits of it: of ten million ids, two are taken for one once in 400,000 files.
+    Ids are compared by a 64-bit hash: among ten million ids, two are confused in one of 400,000 files.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._make(LEAST)
 
-    def first(self, identifier: str, number: int) -> int | None:
-        """The number of the row that had this id first; ``None`` if it is this one, which is noted."""
+    def find_or_add(self, identifier: str, number: int) -> int | None:
+        """The number of the first row with this id; ``None`` if it is this row, which is added."""
         digest = hash(identifier) & DIGEST or 1
-        place = self._place(digest)
-        if self._digests[place]:
-            return self._rows[place]
-        self._digests[place], self._rows[place] = digest, number
+        slot = self._slot(digest)
+        if self._digests[slot]:
+            return self._rows[slot]
+        self._digests[slot], self._rows[slot] = digest, number
         self._count += 1
         if 3 * self._count > 2 * len(self._digests):
             self._grow()
@@ -68,18 +67,18 @@ class _Seen:
         self._digests = array("Q", bytes(8 * size))
         self._rows = array("I", bytes(4 * size))
 
-    def _place(self, digest: int) -> int:
-        """Where a digest stands, or the empty place for it."""
+    def _slot(self, digest: int) -> int:
+        """The slot of a digest, or the empty one for it."""
         last = len(self._digests) - 1
-        place = digest & last
-        while self._digests[place] not in (0, digest):
-            place = (place + 1) & last
-        return place
+        slot = digest & last
+        while self._digests[slot] not in (0, digest):
+            slot = (slot + 1) & last
+        return slot
 
     def _grow(self) -> None:
         digests, rows = self._digests, self._rows
         self._make(2 * len(digests))
         for digest, number in zip(digests, rows, strict=True):
             if digest:
-                place = self._place(digest)
-                self._digests[place], self._rows[place] = digest, number
+                slot = self._slot(digest)
+                self._digests[slot], self._rows[slot] = digest, number

@@ -1,46 +1,72 @@
-"""A judge that a person defines in a file: metrics, scales, level descriptions and examples. No Python is needed.
+"""A judge defined in a file without Python: metrics, scales, level descriptions and examples.
 
-The words around the rubric stand in ``prompts/rubric.toml``; ``rubric_file`` reads the file and says what is wrong with it.
+``prompts/rubric.toml`` holds the words around the rubric; ``rubric_file`` defines the content of the file and its rules.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails
 
-from judges.form import AnswerModel, Form, answer_model
-from judges.judge import Fields, Inquiry, Judge, JudgeExample, Level, Message, NumericScore, Prompt, Reading, Sample, Score
+from judges.data.located import Fault, LocatedFile, Problem, UnreadableError, line_of, locate, read_located
+from judges.data.samples import kind_of, spelt_tags, turns_field
+from judges.errors import MagistrateError, did_you_mean
+from judges.form import AnswerModel, AnswerSchema, answer_model
+from judges.judge import (
+    Fields,
+    Judge,
+    JudgeExample,
+    MeasurementLevel,
+    Message,
+    NumericScore,
+    ParsedAnswer,
+    Prompt,
+    RenderedPrompts,
+    Sample,
+    Score,
+)
 from judges.options import JudgeOptions
 from judges.prompt_files import fill, prompt_file
-from judges.rubric_check import load_rubric
-from judges.rubric_file import REASONING, Example, Metric, RubricFile
-from judges.samples import spelt_tags, turns_field
+from judges.rubric_file import REASONING, Example, Metric, RubricFile, find_faults, spelt_place
 
 REASONING_TOKENS = 300
-"""Room for the reasons, unless the rubric says how much an answer may have."""
+"""Room for the reasons, unless the rubric sets ``max_tokens``."""
 
 SLACK = 16
-"""Room for the end of the turn, and for white space where an engine's own constraint allows it."""
+"""Room for the end of the turn, and for white space that an engine's own constraint allows."""
 
+MOST_FAULTS = 200
+"""Maximum number of problems reported for one file; a file with more is not a rubric, and each takes time to describe."""
+
+EXPECTED = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "tuple_type": "a list",
+    "dict_type": "a table of keys",
+    "model_type": "a table of keys",
+}
 
 ANSWERS = ("response", "answer", "output", "actual_output", "prediction")
-"""Fields that are taken for the judged answer, the first that there is."""
+"""Names of the field with the judged answer; the first that a rubric has counts."""
 
 
 class Rubric(Judge):
     """Scores a sample by a rubric file.
 
-    Every field the rubric names is required: a string, or a list of turns, each a string or an object with ``content`` or
-    ``text`` and perhaps ``role`` or ``speaker``.
+    Every field of the rubric is required: a string, or a list of turns, each a string or an object with ``content`` or ``text``,
+    and optionally ``role`` or ``speaker``.
 
     Raises:
-        MagistrateError: Reasoning is switched on, but the examples have no reasons or a metric is called ``reasoning``.
+        MagistrateError: Reasoning is on, but the examples have no reasons or a metric is called ``reasoning``.
     """
 
     class Options(JudgeOptions):
@@ -68,14 +94,14 @@ class Rubric(Judge):
         self.name = file.name
         self.fields = _fields(file.fields)
         room = self.file.max_tokens or self.file.room + SLACK + REASONING_TOKENS * self.file.reasoning
-        self.form: Form[AnswerModel] = Form(answer_model("Scores", _parts(self.file)), room)
+        self.form: AnswerSchema[AnswerModel] = AnswerSchema(answer_model("Scores", _parts(self.file)), room)
 
     @classmethod
     def load(cls, path: Path, **options: Any) -> Rubric:
-        """The judge that a rubric file defines.
+        """Make the judge that a rubric file defines.
 
         Raises:
-            MagistrateError: The file cannot be read or is not in order, or an option does not go with it.
+            MagistrateError: The file cannot be read or is invalid, or an option conflicts with it.
         """
         return cls(load_rubric(path), **options)
 
@@ -83,7 +109,7 @@ class Rubric(Judge):
         return {"prompts": prompt_file("rubric"), "rubric": self.file.model_dump(mode="json")}
 
     @property
-    def levels(self) -> Mapping[str, Level]:
+    def levels(self) -> Mapping[str, MeasurementLevel]:
         return {metric.name: "ordinal" if metric.numeric or metric.ordered else "nominal" for metric in self.file.metrics}
 
     @property
@@ -102,26 +128,26 @@ class Rubric(Judge):
             if metric.numeric
         ]
 
-    def render(self, sample: Sample) -> Inquiry:
+    def render(self, sample: Sample) -> RenderedPrompts:
         shown, notes = self._shown(sample)
         opening, *earlier = self._shared
         messages = (opening, *earlier, Message("user", shown)) if earlier else (Message("user", opening.content + shown),)
-        return Inquiry((Prompt(messages, self.form),), notes)
+        return RenderedPrompts((Prompt(messages, self.form),), notes)
 
     def reordered(self) -> Rubric | None:
         content = self.file.model_dump(by_alias=True)
         turned = content | {"metric": content["metric"][::-1]}
         return Rubric(RubricFile.model_validate(turned)) if len(self.file.metrics) > 1 else None
 
-    def read(self, *answers: str) -> Reading:
+    def read(self, *answers: str) -> ParsedAnswer:
         (answer,) = answers
         scores = self.form.read(answer).model_dump(by_alias=True)
         justification = scores.pop(REASONING) if self.file.reasoning else None
-        return Reading(scores=scores, justification=justification)
+        return ParsedAnswer(scores=scores, justification=justification)
 
     @cached_property
     def _shared(self) -> tuple[Message, ...]:
-        """What comes before every sample: the question, and the examples as turns already taken."""
+        """The messages before every sample: the question, and the examples as earlier turns."""
         lead = self._question
         messages = []
         for example in self.file.examples:
@@ -142,7 +168,7 @@ class Rubric(Judge):
         return fill(words["question"], values)
 
     def _shown(self, sample: Sample) -> tuple[str, tuple[str, ...]]:
-        """The sample's fields, each between tags, and a note for each field that spells a tag itself."""
+        """The sample's fields, each between tags, and a note for each field that contains a tag."""
         texts = {name: turns_field(sample, name) for name in self.file.fields}
         tags = [tag for name in texts for tag in (f"<{name}>", f"</{name}>")]
         notes = spelt_tags(texts, tags)
@@ -161,7 +187,7 @@ def _fields(names: Sequence[str]) -> Fields:
 
 
 def _parts(file: RubricFile) -> dict[str, Any]:
-    """The keys of an answer and their types: reasons before scores, every score an enumeration."""
+    """The keys of an answer and their types: reasons first, every score an enumeration."""
     parts: dict[str, Any] = {REASONING: str} if file.reasoning else {}
     return parts | {metric.name: Literal[_legal(metric)] for metric in file.metrics}
 
@@ -179,7 +205,7 @@ def _description(metric: Metric) -> str:
 
 
 def _scores(metric: Metric) -> str:
-    """The legal scores in words, each label as it stands in the answer."""
+    """The legal scores in words, each label spelt as in the answer."""
     words = prompt_file("rubric")
     if metric.numeric:
         spelt = fill(words["range"], {"lowest": str(metric.legal[0]), "highest": str(metric.legal[-1])})
@@ -187,3 +213,90 @@ def _scores(metric: Metric) -> str:
         labels = ", ".join(json.dumps(label, ensure_ascii=False) for label in metric.legal)
         spelt = fill(words["ordered_labels" if metric.ordered else "labels"], {"labels": labels})
     return spelt + (words["optional"] if metric.optional else "")
+
+
+def load_rubric(path: Path) -> RubricFile:
+    """Read a rubric file.
+
+    Raises:
+        MagistrateError: The file cannot be read or is invalid; the message names the first problem.
+    """
+    content, problems = _examine(path)
+    for problem in problems:
+        raise MagistrateError(f"{path}{f' line {problem.line}' if problem.line else ''}: {problem.message}")
+    return RubricFile.model_validate(content)
+
+
+def read_rubric(text: str, suffix: str) -> RubricFile:
+    """Read the text of a rubric file with the suffix ``.toml``, ``.yaml`` or ``.yml``.
+
+    Raises:
+        MagistrateError: It is invalid; the message names the first problem and counts the others.
+    """
+    try:
+        content, problems = _problems(locate(text, suffix))
+    except UnreadableError as error:
+        content, problems = None, [error.problem]
+    if problems:
+        first, more = problems[0], len(problems) - 1
+        place = f"the rubric, line {first.line}" if first.line else "the rubric"
+        rest = f" (and {'at least ' * (more + 1 >= MOST_FAULTS)}{more} more problem{'s' * (more > 1)})" if more else ""
+        raise MagistrateError(f"{place}: {first.message}{rest}")
+    return RubricFile.model_validate(content)
+
+
+def check_rubric(path: Path) -> list[Problem]:
+    """List every problem of a rubric file by line; empty if it is valid."""
+    return _examine(path)[1]
+
+
+def _examine(path: Path) -> tuple[Any, list[Problem]]:
+    try:
+        return _problems(read_located(path))
+    except UnreadableError as error:
+        return None, [error.problem]
+
+
+def _problems(source: LocatedFile) -> tuple[Any, list[Problem]]:
+    content = source.content
+    if not isinstance(content, Mapping):
+        return None, [Problem(1, f"a rubric file must be a table of keys, not {kind_of(content)}")]
+    faults = list(islice(chain(source.faults, _shape(content), find_faults(content)), MOST_FAULTS))
+    lines = source.lines() if faults else {}
+    problems = {Problem(fault.line or line_of(fault.place, lines), _sentence(fault, content)): None for fault in faults}
+    return content, sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def _shape(content: Mapping[str, Any]) -> Iterator[Fault]:
+    """Find values that are invalid by themselves; ``find_faults`` reports the conflicts between them."""
+    try:
+        RubricFile.model_validate(content)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            if problem["loc"]:
+                yield Fault(problem["loc"], _complaint(problem))
+
+
+def _complaint(problem: ErrorDetails) -> str:
+    kind, value = problem["type"], problem["input"]
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"])
+    if kind == "extra_forbidden":
+        parts: dict[object, type[BaseModel]] = {"metric": Metric, "example": Example}
+        part = parts.get(problem["loc"][0]) if len(problem["loc"]) > 1 else None
+        return f"is not a key of a rubric file{did_you_mean(str(problem['loc'][-1]), _keys(part or RubricFile))}"
+    if kind in EXPECTED:
+        shown = str(value) if isinstance(value, float) else kind_of(value)
+        quote = ": put it in quotes" if kind == "string_type" and not isinstance(value, list | Mapping | None) else ""
+        return f"must be {EXPECTED[kind]}, not {shown}{quote}"
+    return problem["msg"]
+
+
+def _keys(part: type[BaseModel]) -> list[str]:
+    return [known.alias or name for name, known in part.model_fields.items()]
+
+
+def _sentence(fault: Fault, content: Mapping[str, Any]) -> str:
+    return f"{spelt_place(fault.place, content)}: {fault.message}" if fault.place else fault.message

@@ -1,4 +1,4 @@
-"""Rubric files: a judge written down as TOML or YAML, and everything that is wrong with one, line by line."""
+"""The content of rubric files, and the rules that it obeys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
@@ -23,16 +22,16 @@ from pydantic import (
 )
 
 from judges.constraint import WHITE_SPACE
-from judges.errors import MagistrateError, SampleError
-from judges.located import Fault, Place
-from judges.samples import kind_of, turns_field
+from judges.data.located import Fault, Place
+from judges.data.samples import kind_of, turns_field
+from judges.errors import MagistrateError, SampleError, did_you_mean
 
 MOST_SCORES = 101
 MOST_LISTED = 100
-"""Metrics of a rubric, and fields of its samples."""
+"""Maximum number of metrics of a rubric, and of fields of its samples."""
 
 MOST_TOKENS = 1_000_000
-"""Room for an answer, at most: more than any model's context."""
+"""Maximum room for an answer: more than any model's context."""
 
 PASS_FAIL = "pass/fail"
 REASONING = "reasoning"
@@ -85,12 +84,15 @@ def _scale(value: object) -> str | tuple[str, ...]:
         return _labels(value)
     if not isinstance(value, str):
         raise ValueError(f'must be a range such as "1-5", a list of labels or "{PASS_FAIL}", not {kind_of(value)}')
+    if value == PASS_FAIL:
+        return value
     bounds = RANGE.fullmatch(value)
-    if value != PASS_FAIL and bounds is None:
+    if bounds is None:
         raise ValueError(f'unknown scale `{value}`: use a range such as "1-5", a list of labels or "{PASS_FAIL}"')
-    if bounds is not None and int(bounds[1]) >= int(bounds[2]):
+    width = int(bounds[2]) - int(bounds[1])
+    if width <= 0:
         raise ValueError(f"the range `{value}` must go from a lower number to a higher one")
-    if bounds is not None and int(bounds[2]) - int(bounds[1]) >= MOST_SCORES:
+    if width >= MOST_SCORES:
         raise ValueError(f"the range `{value}` has more than {MOST_SCORES} scores")
     return value
 
@@ -106,6 +108,8 @@ def _labels(labels: list[object] | tuple[object, ...]) -> tuple[str, ...]:
             raise ValueError(f'label {number} is {kind_of(label)}: put it in quotes, or write a range such as "1-5"')
         if not label.strip():
             raise ValueError(f"label {number} is empty")
+        if label != label.strip():
+            raise ValueError(f"label {number} begins or ends with white space, which a reader of the prompt does not see")
         if _unwritable(label) or WHITE_SPACE in label:
             raise ValueError(f"label {number} must be one line without control characters or `{WHITE_SPACE}`")
         if label in checked:
@@ -122,13 +126,13 @@ class _Part(BaseModel):
 
 
 class Metric(_Part):
-    """What is scored, and by which scale.
+    """A metric and its scale.
 
     Attributes:
         scale: A range such as ``1-5``, labels, or ``pass/fail``.
         ordered: Whether the labels are in order, worst first.
         optional: Whether the score may be null, which means that the metric does not apply.
-        levels: Score, spelt as text, to what it means.
+        levels: Score, spelt as text, to its meaning.
     """
 
     name: Annotated[str, _named("[A-Za-z][A-Za-z0-9_-]*", "a letter, then letters, digits, `_` or `-`")]
@@ -140,7 +144,7 @@ class Metric(_Part):
 
     @cached_property
     def legal(self) -> tuple[int, ...] | tuple[str, ...]:
-        """Every score but null, lowest or first first."""
+        """Every score except null, in the order of the scale."""
         if isinstance(self.scale, tuple):
             return self.scale
         bounds = RANGE.fullmatch(self.scale)
@@ -153,7 +157,7 @@ class Metric(_Part):
 
 
 class Example(_Part):
-    """A sample and its answer. An optional metric that ``scores`` leaves out is null: TOML has no word for it."""
+    """A sample and its answer. An optional metric missing from ``scores`` is null, which TOML cannot spell."""
 
     sample: dict[str, Any]
     reasoning: Text | None = None
@@ -161,10 +165,10 @@ class Example(_Part):
 
 
 class RubricFile(_Part):
-    """What a rubric file says. None can be made that breaks a rule.
+    """The content of a rubric file, which obeys all rules.
 
     Attributes:
-        fields: The fields of a sample, in the order they are shown.
+        fields: The fields of a sample, in the order shown.
         reasoning: Whether an answer starts with reasons.
         max_tokens: Room for an answer; ``None`` leaves it to the judge.
     """
@@ -185,14 +189,14 @@ class RubricFile(_Part):
 
     @property
     def room(self) -> int:
-        """Room for any answer's scores, in tokens: no token is shorter than a byte."""
+        """Maximum length of an answer's scores in bytes, and so in tokens."""
         return _room(self.metrics, self.reasoning)
 
     def with_reasoning(self, reasoning: bool) -> RubricFile:
-        """The same rubric with reasons or without.
+        """The same rubric with or without reasons.
 
         Raises:
-            MagistrateError: The examples have no reasons to show, or a metric is called ``reasoning``.
+            MagistrateError: The examples have no reasons, or a metric is called ``reasoning``.
         """
         content = self.model_dump(by_alias=True) | {"reasoning": reasoning}
         if not reasoning:
@@ -203,7 +207,7 @@ class RubricFile(_Part):
 
 
 def find_faults(content: Mapping[str, Any]) -> Iterator[Fault]:
-    """What is wrong between values, as far as the values themselves are in order."""
+    """Find conflicts between values, among those that are valid by themselves."""
     metrics = []
     if len(_listed(content, "metric")) > MOST_LISTED:
         return
@@ -260,13 +264,13 @@ def _sample_rules(fields: object, sample: Mapping[str, Any], place: Place) -> It
             yield Fault((*place, name), error.problem)
     for name in sample:
         if name not in fields:
-            yield Fault((*place, name), f"is not one of this rubric's fields{near_key(name, list(fields))}")
+            yield Fault((*place, name), f"is not one of this rubric's fields{did_you_mean(name, list(fields))}")
 
 
 def _score_rules(names: list[str], metrics: list[Metric], scores: Mapping[str, Any], place: Place) -> Iterator[Fault]:
     for name in scores:
         if name not in names:
-            yield Fault((*place, name), f"is not a metric of this rubric{near_key(name, names)}")
+            yield Fault((*place, name), f"is not a metric of this rubric{did_you_mean(name, names)}")
     for metric in metrics:
         score = scores.get(metric.name)
         if metric.name not in scores and not metric.optional:
@@ -279,7 +283,6 @@ def _score_rules(names: list[str], metrics: list[Metric], scores: Mapping[str, A
 
 
 def _legal(metric: Metric) -> str:
-    """The scores, as an error message lists them."""
     if metric.numeric:
         return f"use {metric.legal[0]} to {metric.legal[-1]}"
     return f"use {', '.join(f'`{score}`' for score in metric.legal)}"
@@ -302,14 +305,9 @@ def _tables(content: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str
 
 
 def _names(content: Mapping[str, Any]) -> list[str]:
-    """The name of each metric in the list, empty where it has none."""
+    """The name of each metric in the list, empty if it has none."""
     tables = _listed(content, "metric")
     return [str(table.get("name", "")) if isinstance(table, Mapping) else "" for table in tables]
-
-
-def near_key(word: str, known: list[str]) -> str:
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def _room(metrics: list[Metric] | tuple[Metric, ...], reasoning: object) -> int:
@@ -325,7 +323,7 @@ def _json(value: object) -> bytes:
 
 
 def spelt_place(place: Place, content: Mapping[str, Any]) -> str:
-    """A place as a person reads it: a metric by its name, an example by its number."""
+    """Spell a place for the reader: a metric by its name, an example by its number."""
     parts = [str(part + 1) if isinstance(part, int) else part for part in place]
     if len(place) > 1 and place[0] == "metric":
         parts[1] = next((name for number, name in enumerate(_names(content)) if number == place[1] and name), parts[1])

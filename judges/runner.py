@@ -1,13 +1,14 @@
-"""The one path: samples -> render -> generate -> read -> verdict.
+"""Judges samples on an engine: render, generate, read, verdict.
 
-The command line, the HTTP batches and the studies all judge through here; none has a loop of its own.
+The command line, the HTTP batches and the studies all judge through this module; none has a loop of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from judges.answer_text import remainder, value_span
+from judges.concurrency import Work, as_reached
+from judges.data.rows import Row
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
 from judges.errors import (
@@ -27,65 +30,57 @@ from judges.errors import (
     SampleError,
     ServerOverflowError,
 )
-from judges.expected import Expectation, alternatives_wanted, expected_scores, label_probabilities
-from judges.form import Form
-from judges.judge import Inquiry, Judge, Message, Prompt
-from judges.sources import Row
+from judges.expected import Expectation, Spread, alternatives_wanted, label_probabilities, spreads_of
+from judges.form import AnswerSchema
+from judges.judge import Judge, Prompt, RenderedPrompts
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
-from judges.window import Work, as_reached
 
 RECOVERIES = (False, True)
 """Recovery order for truncated answers: continue normally, then finish with the shortest valid JSON."""
 
 LABEL_ALTERNATIVES = 20
-"""Likeliest tokens that are looked at where a label begins: words begin in many ways, most of them not legal."""
+"""Likeliest tokens to examine at the start of a label: words begin in many ways, most of them not legal."""
 
 LEAST_ROOM = 64
-"""Tokens to go on with an answer freely, at least; a quarter of the answer's own room where that is more."""
+"""Minimum number of tokens for continuing an answer normally; a quarter of the answer's own room if that is more."""
 
 PIECE = 1 << 16
-"""Characters of a text that are put into a digest at a time."""
+"""Characters of a text hashed at a time."""
 
 Detail = dict[str, Any] | None
 
-THOUGHT_ENDS = "</think>"
-"""How models that think before they answer end their thought. How one begins is between the model and its chat template."""
-
-AFTER_THOUGHT = f"\n{THOUGHT_ENDS}\n\n"
-"""What stands between a thought and the answer."""
-
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A row made ready for the judge: what is asked about it, or why nothing can be, and the key under which it is resumed."""
+class PreparedSample:
+    """A row with the prompts rendered from it, or the problem that prevents that, and the key used to resume a run."""
 
     row: Row
-    inquiry: Inquiry | None
+    rendered: RenderedPrompts | None
     problem: str | None
     key: str
 
 
-def prepare(row: Row, judge: Judge) -> Question:
-    """Render a row. Never raises for what a row holds: a bad row becomes an unscored verdict.
+def prepare(row: Row, judge: Judge) -> PreparedSample:
+    """Render a row. Never raises because of the row's content: a bad row becomes an unscored verdict.
 
-    The key covers exactly what the judge is shown, and the row's id. A column that the judge does not read may change freely.
+    The key covers the row's id and exactly the text that the judge is shown; columns that the judge does not read may change.
     """
     problem = row.problem
-    inquiry = None
+    rendered = None
     if row.sample is not None:
         try:
-            inquiry = judge.render(row.sample)
+            rendered = judge.render(row.sample)
         except SampleError as error:
             problem = f"{row.place}: {error}"
-    return Question(row, inquiry, problem, _key(row.id, inquiry, problem))
+    return PreparedSample(row, rendered, problem, _key(row.id, rendered, problem))
 
 
-def _key(row_id: str, inquiry: Inquiry | None, problem: str | None) -> str:
-    """The digest of ``[row_id, [[role, content], ...]]`` as JSON. A long text goes in by pieces: other threads run in between."""
-    if inquiry is None:
+def _key(row_id: str, rendered: RenderedPrompts | None, problem: str | None) -> str:
+    """Hash ``[row_id, [[role, content], ...]]`` as JSON. Long texts are hashed in pieces, so that other threads can run."""
+    if rendered is None:
         return hashlib.sha256(json.dumps([row_id, [problem]]).encode()).hexdigest()[:32]
     digest = hashlib.sha256(f"[{json.dumps(row_id)}, [".encode())
-    for number, message in enumerate(_messages(inquiry)):
+    for number, message in enumerate(message for prompt in rendered.prompts for message in prompt.messages):
         digest.update(f'{", " if number else ""}[{json.dumps(message.role)}, "'.encode())
         for start in range(0, len(message.content), PIECE):
             digest.update(json.dumps(message.content[start : start + PIECE])[1:-1].encode())
@@ -94,50 +89,33 @@ def _key(row_id: str, inquiry: Inquiry | None, problem: str | None) -> str:
     return digest.hexdigest()[:32]
 
 
-def unscored(question: Question, reason: str, judge: Judge, fingerprint: str) -> Verdict:
-    """The verdict on a sample that could not be scored.
-
-    Args:
-        question: The sample.
-        reason: Why not.
-        judge: Who would have judged it.
-        fingerprint: Digest of what verdicts of the run depend on.
-    """
+def unscored(sample: PreparedSample, reason: str, judge: Judge, fingerprint: str) -> Verdict:
+    """Make the verdict on a sample that could not be scored; ``fingerprint`` is the run's digest."""
     return Verdict(
-        id=question.row.id,
+        id=sample.row.id,
         judge=judge.name,
         status="unscored",
         reason=reason,
-        notes=list(question.inquiry.notes) if question.inquiry else [],
-        sample=question.key,
+        notes=list(sample.rendered.notes) if sample.rendered else [],
+        sample=sample.key,
         fingerprint=fingerprint,
-        occurrence=question.row.occurrence,
+        occurrence=sample.row.occurrence,
     )
 
 
-def _messages(inquiry: Inquiry) -> Iterator[Message]:
-    for prompt in inquiry.prompts:
-        yield from prompt.messages
-
-
 class Runner:
-    """Judges any number of samples on one engine, a bounded number at a time.
-
-    Args:
-        judge: What to ask.
-        engine: A started engine to ask it of.
-        decoding: How answers are written.
+    """Judges any number of samples on one started engine, with bounded concurrency.
 
     Raises:
-        EngineError: The engine cannot go on behind a thought.
-        MagistrateError: Expected scores of sampled answers are asked for.
+        EngineError: The judge is to think first, but the engine cannot continue an answer.
+        MagistrateError: Expected scores are requested for sampled answers.
     """
 
     def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY) -> None:
-        if decoding.think and not engine.goes_on:
+        if decoding.think and not engine.supports_prefill:
             raise EngineError("this server takes no regular expression, so no answer can be constrained behind a thought")
         if decoding.expected and isinstance(decoding, SampledDecoding):
-            raise MagistrateError("expected scores go with greedy answers; leave out the temperature, or the expected scores")
+            raise MagistrateError("expected scores need greedy answers; leave out the temperature, or the expected scores")
         self.judge = judge
         self.engine = engine
         self.decoding = decoding
@@ -149,203 +127,233 @@ class Runner:
         wanted = max(wanted, LABEL_ALTERNATIVES if self._label else 0)
         self._alternatives = min(wanted, engine.max_alternatives)
 
-    async def run(self, questions: Iterable[Question]) -> AsyncGenerator[Verdict, None]:
-        """Yield a verdict for every question, as they are reached. Questions are drawn as there is room for them.
+    async def run(self, samples: Iterable[PreparedSample]) -> AsyncGenerator[Verdict, None]:
+        """Yield a verdict for every sample, in the order of completion. Samples are drawn as capacity becomes free.
 
         Raises:
-            EngineError: The engine can answer nothing more. Every verdict reached before has been yielded.
+            EngineError: The engine has failed. Every verdict reached before has been yielded.
         """
-        async with aclosing(as_reached(self._work(questions), self.engine.window)) as verdicts:
+        async with aclosing(as_reached(self._work(samples), self.engine.concurrency)) as verdicts:
             async for verdict in verdicts:
                 yield verdict
 
-    async def _work(self, questions: Iterable[Question]) -> AsyncGenerator[Work[Verdict], None]:
-        for question in questions:
-            yield self.judge_one(question)
+    async def _work(self, samples: Iterable[PreparedSample]) -> AsyncGenerator[Work[Verdict], None]:
+        for sample in samples:
+            yield self.judge_one(sample)
 
-    async def judge_one(self, question: Question) -> Verdict:
+    async def judge_one(self, sample: PreparedSample) -> Verdict:
         """Judge one sample.
 
         Raises:
-            EngineError: The engine can answer nothing more.
+            EngineError: The engine has failed.
         """
-        if question.inquiry is None:
-            return self.unscored(question, question.problem or "the row holds no sample")
-        asked = _Asked(question.key)
+        if sample.rendered is None:
+            return self.unscored(sample, sample.problem or "the row holds no sample")
+        session = _Session(sample.key)
         try:
-            answers = [answer for prompt in question.inquiry.prompts for answer in await self._ask_in_parts(prompt, asked)]
+            answers = await self._answers(sample.rendered, session)
+            expected, notes = await self._expected(answers, session)
         except ContextOverflowError as error:
-            return self.unscored(question, str(error), asked)
+            return self.unscored(sample, str(error), session)
         except RequestError as error:
-            return self.unscored(question, f"{ENGINE_FAULT}{error}", asked)
+            return self.unscored(sample, f"{ENGINE_FAULT}{error}", session)
         try:
-            reading = self.judge.read(*(answer.text for answer in answers))
+            parsed = self.judge.read(*(answer.text for answer in answers))
         except AnswerError as error:
-            whole = all(answer.complete for answer in answers)
-            why = str(error) if whole else "the answer was cut off by the token limit and could not be finished"
-            return self.unscored(question, f"bad answer: {why}", asked)
-        expected, missing = self._expected(answers)
-        detail, unknown = self._weighed(reading.detail, answers)
-        missing = [*missing, *unknown]
-        thoughts = [answer.thought.text.removesuffix(AFTER_THOUGHT) for answer in answers if answer.thought.text]
-        if any(answer.thought.cut for answer in answers):
-            missing = [*missing, f"a thought was cut off after {self.decoding.think} tokens"]
+            complete = all(answer.complete for answer in answers)
+            why = str(error) if complete else "the answer was cut off by the token limit and could not be finished"
+            return self.unscored(sample, f"bad answer: {why}", session)
+        detail, label_notes = self._with_label_probabilities(parsed.detail, answers)
+        notes += label_notes
+        if session.thought_cut:
+            notes.append(f"a thought was cut off after {self.decoding.think} tokens")
         return Verdict(
-            id=question.row.id,
+            id=sample.row.id,
             judge=self.judge.name,
             status="scored",
-            scores=reading.scores,
+            scores=parsed.scores,
             expected=expected,
-            justification=reading.justification,
-            detail={**(detail or {}), "thoughts": thoughts} if thoughts else detail,
-            recovered=asked.recovered,
-            notes=[*question.inquiry.notes, *reading.notes, *missing],
-            sample=question.key,
+            justification=parsed.justification,
+            detail={**(detail or {}), "thoughts": session.thoughts} if session.thoughts else detail,
+            recovered=session.recovered,
+            notes=[*sample.rendered.notes, *parsed.notes, *notes],
+            sample=sample.key,
             fingerprint=self.fingerprint,
-            usage=asked.usage,
-            occurrence=question.row.occurrence,
+            usage=session.usage,
+            occurrence=sample.row.occurrence,
         )
 
-    def _expected(self, answers: Sequence[_Answer]) -> tuple[dict[str, Expectation | None] | None, list[str]]:
+    async def _answers(self, rendered: RenderedPrompts, session: _Session) -> list[_Answer]:
+        """Ask every prompt whose answer the earlier ones do not imply."""
+        answers: list[_Answer] = []
+        for prompt in rendered.prompts:
+            implied = self.judge.implied([answer.text for answer in answers])
+            if implied is None:
+                answers += await self._ask_in_parts(prompt, session)
+            else:
+                answers.append(_Answer(implied, complete=True, usage=Usage(), tokens=[]))
+        return answers
+
+    async def _expected(
+        self, answers: Sequence[_Answer], session: _Session
+    ) -> tuple[dict[str, Expectation | None] | None, list[str]]:
         if not self._alternatives or not self._scores:
             return None, []
-        found: dict[str, Expectation | None] = {}
+        expected: dict[str, Expectation | None] = {}
         notes: list[str] = []
         for answer in answers:
-            here = [score for score in self._scores if len(answers) == 1 or value_span(answer.text, score.path)]
-            expected, missing = expected_scores(answer.text, answer.tokens, here)
-            found |= expected
-            notes += missing
-        return found, notes
+            own = [score for score in self._scores if len(answers) == 1 or value_span(answer.text, score.path)]
+            if answer.tokens == []:  # implied, not asked
+                expected |= dict.fromkeys((score.metric for score in own), None)
+                continue
+            spreads, faults = spreads_of(answer.text, answer.tokens, own)
+            await asyncio.gather(*(self._finish(spread, answer, session) for spread in spreads.values()))
+            outcomes: dict[str, Expectation | str] = {metric: spread.expectation() for metric, spread in spreads.items()}
+            outcomes.update(faults)
+            expected |= {metric: None if isinstance(outcome, str) else outcome for metric, outcome in outcomes.items()}
+            notes += [f"no expected {metric}: {outcome}" for metric, outcome in outcomes.items() if isinstance(outcome, str)]
+        return expected, notes
 
-    def _weighed(self, detail: Detail, answers: Sequence[_Answer]) -> tuple[Detail, list[str]]:
-        """The detail with the probabilities of a judge's label, and notes that say why there are none."""
+    async def _finish(self, spread: Spread, answer: _Answer, session: _Session) -> None:
+        """Ask what follows the digits that several legal scores begin with."""
+        while answer.request is not None and self.engine.supports_prefill and (unfinished := spread.unfinished):
+            asked = [
+                replace(
+                    answer.request, max_tokens=1, pattern=spread.pattern(begun), schema=None, answer_start=spread.start + begun
+                )
+                for begun in unfinished
+            ]
+            for begun, following in zip(
+                unfinished, await asyncio.gather(*(self._generate(r, session) for r in asked)), strict=True
+            ):
+                spread.add(following.tokens[0].alternatives if following.tokens else {}, begun)
+
+    def _with_label_probabilities(self, detail: Detail, answers: Sequence[_Answer]) -> tuple[Detail, list[str]]:
+        """The detail with the probabilities of the judge's label, and a note for each answer that has none."""
         if self._label is None:
             return detail, []
-        found = [label_probabilities(answer.text, answer.tokens, self._label) for answer in answers]
-        known = [None if isinstance(one, str) else one for one in found]
-        notes = [f"no probabilities of the label: {one}" for one in found if isinstance(one, str)]
+        outcomes = [label_probabilities(answer.text, answer.tokens, self._label) for answer in answers]
+        known = [None if isinstance(outcome, str) else outcome for outcome in outcomes]
+        notes = [f"no probabilities of the label: {outcome}" for outcome in outcomes if isinstance(outcome, str)]
         return {**(detail or {}), **self.judge.weighed(known)}, notes
 
-    async def _ask_in_parts(self, prompt: Prompt, asked: _Asked) -> list[_Answer]:
-        """Put a prompt, or smaller ones in its place where it does not fit the context and the judge can divide it."""
+    async def _ask_in_parts(self, prompt: Prompt, session: _Session) -> list[_Answer]:
+        """Ask a prompt, or the smaller prompts that the judge splits it into if it or its answer exceeds the context."""
         try:
-            return [await self._ask(prompt, asked)]
+            answer = await self._ask(prompt, session)
         except ContextOverflowError:
-            parts = self.judge.divide(prompt)
+            parts = self.judge.split(prompt)
             if not parts:
                 raise
-        return [answer for part in parts for answer in await self._ask_in_parts(part, asked)]
+        else:
+            parts = () if answer.complete else self.judge.split(prompt)
+            if not parts:
+                return [answer]
+        return [answer for part in parts for answer in await self._ask_in_parts(part, session)]
 
-    async def _ask(self, prompt: Prompt, asked: _Asked) -> _Answer:
-        """Put a prompt; where the token limit cuts the answer off, have the model go on with what is missing."""
+    async def _ask(self, prompt: Prompt, session: _Session) -> _Answer:
+        """Ask a prompt; if the token limit cuts the answer off, have the model write what is missing."""
         form = prompt.form
-        thought = await self._thought(prompt, asked) if self.decoding.think else _Thought()
+        thought, cut = await self._thought(prompt, session) if self.decoding.think else (None, False)
         request = Request(
             prompt.messages,
             form.max_tokens,
             form.pattern,
-            None if thought.text else form.schema,
-            answer_start=thought.text,
+            schema=form.schema if thought is None else None,
+            thought=thought,
             alternatives=self._alternatives,
         )
-        generation = await self._generate(request, asked)
-        answer = _Answer(generation.text, generation.complete, generation.tokens, thought)
+        answer = latest = await self._generate(request, session)
+        if thought is not None:
+            session.thoughts.append(thought)
+        session.thought_cut |= cut
         for terse in RECOVERIES:
-            rest = None if answer.complete else remainder(answer.text, form.schema, terse=terse)
+            rest = None if answer.complete else remainder(answer.text, form.schema, layout=form.layout, terse=terse)
             if rest is None:
                 break
-            room = form.terse_room if terse else self._free_room(form, generation.usage)
+            room = form.terse_room if terse else self._free_room(form, latest.usage)
             if room < 1:
                 continue
-            go_on = replace(request, max_tokens=room, pattern=rest.pattern, schema=None, answer_start=thought.text + rest.kept)
+            following = replace(request, max_tokens=room, pattern=rest.pattern, schema=None, answer_start=rest.kept)
             try:
-                generation = await self._in_what_room_there_is(go_on, asked)
+                latest = await self._generate_in_available_room(following, session)
             except ContextOverflowError:
                 continue
             except CannotContinueError:
                 break
-            asked.recovered = True
-            answer = answer.followed_by(rest.kept, generation)
-        return answer
+            session.recovered = True
+            answer = _continued(answer, rest.kept, latest)
+        return _Answer(answer.text, answer.complete, answer.usage, answer.tokens, request=request)
 
-    def _free_room(self, form: Form[BaseModel], used: Usage) -> int:
-        """Tokens to go on freely with, which leave those for the terse end; less than 1 where there are none."""
+    def _free_room(self, form: AnswerSchema[BaseModel], used: Usage) -> int:
+        """Tokens for continuing normally that leave enough for the shortest end; less than 1 if none remain."""
         wanted = max(LEAST_ROOM, form.max_tokens // 4)
         if self.engine.context is None:
             return wanted
-        left = self.engine.context - used.prompt_tokens - used.completion_tokens - form.terse_room
-        return min(wanted, left)
+        return min(wanted, self.engine.context - used.prompt_tokens - used.completion_tokens - form.terse_room)
 
-    async def _thought(self, prompt: Prompt, asked: _Asked) -> _Thought:
-        """What the model thinks before it answers. A thought that the limit cuts off is ended there."""
-        generation = await self._generate(Request(prompt.messages, self.decoding.think, stop=THOUGHT_ENDS), asked)
-        return _Thought(generation.text.rstrip() + AFTER_THOUGHT, not generation.complete)
+    async def _thought(self, prompt: Prompt, session: _Session) -> tuple[str, bool]:
+        """The model's thought before its answer, and whether the limit cut it off."""
+        thought = await self._generate(Request(prompt.messages, self.decoding.think, thinks=True), session)
+        return thought.text.rstrip(), not thought.complete
 
-    async def _in_what_room_there_is(self, request: Request, asked: _Asked) -> Generation:
+    async def _generate_in_available_room(self, request: Request, session: _Session) -> Generation:
         try:
-            return await self._generate(request, asked)
+            return await self._generate(request, session)
         except ServerOverflowError:
             raise
         except ContextOverflowError as error:
             room = error.limit - error.prompt_tokens
             if room < 1:
                 raise
-            return await self._generate(replace(request, max_tokens=room), asked)
+            return await self._generate(replace(request, max_tokens=room), session)
 
-    async def _generate(self, request: Request, asked: _Asked) -> Generation:
+    async def _generate(self, request: Request, session: _Session) -> Generation:
         if isinstance(self.decoding, SampledDecoding):
-            seed = _seed_of(self.decoding, asked)
+            seed = _seed_of(self.decoding, session)
             request = replace(request, temperature=self.decoding.temperature, seed=seed)
-        asked.requests += 1
+        session.requests += 1
         generation = await self.engine.generate(request)
-        asked.usage += generation.usage
+        session.usage += generation.usage
         return generation
 
-    def unscored(self, question: Question, reason: str, asked: _Asked | None = None) -> Verdict:
-        """The verdict on a sample that could not be scored."""
-        verdict = unscored(question, reason, self.judge, self.fingerprint)
-        return verdict if asked is None else replace(verdict, recovered=asked.recovered, usage=asked.usage)
+    def unscored(self, sample: PreparedSample, reason: str, session: _Session | None = None) -> Verdict:
+        """Make the verdict on a sample that could not be scored."""
+        verdict = unscored(sample, reason, self.judge, self.fingerprint)
+        return verdict if session is None else replace(verdict, recovered=session.recovered, usage=session.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Generation):
+    """An answer with its request; ``None`` if the judge implies it."""
+
+    request: Request | None = None
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What one question took, whatever came of it."""
+class _Session:
+    """The requests made for one sample: their number, their cost, and the thoughts that preceded the answers."""
 
     key: str
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
     recovered: bool = False
+    thoughts: list[str] = field(default_factory=list)
+    thought_cut: bool = False
 
 
-def _seed_of(decoding: SampledDecoding, asked: _Asked) -> int:
-    """A seed for each request, so that no sample's luck is another's."""
-    ground = json.dumps([decoding.seed, asked.key, asked.requests])
+def _seed_of(decoding: SampledDecoding, session: _Session) -> int:
+    """A seed for each request, so that the draws of one sample do not depend on another's."""
+    ground = json.dumps([decoding.seed, session.key, session.requests])
     return int.from_bytes(hashlib.sha256(ground.encode()).digest()[:4]) >> 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Thought:
-    """What a model wrote before its answer, up to and with the end of the thought; ``cut`` where that was the limit's doing."""
-
-    text: str = ""
-    cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """An answer, perhaps written in several goes."""
-
-    text: str
-    complete: bool
-    tokens: list[Token] | None
-    thought: _Thought
-
-    def followed_by(self, kept: str, more: Generation) -> _Answer:
-        tokens = None
-        if self.tokens is not None and more.tokens is not None:
-            tokens = [*_tokens_of(kept, self.tokens), *more.tokens]
-        return _Answer(kept + more.text, more.complete, tokens, self.thought)
+def _continued(answer: Generation, kept: str, rest: Generation) -> Generation:
+    """The answer whose text is ``kept`` followed by the rest."""
+    tokens = None
+    if answer.tokens is not None and rest.tokens is not None:
+        tokens = [*_tokens_of(kept, answer.tokens), *rest.tokens]
+    return Generation(kept + rest.text, rest.complete, rest.usage, tokens)
 
 
 def _tokens_of(kept: str, tokens: list[Token]) -> list[Token]:

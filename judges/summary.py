@@ -1,16 +1,16 @@
-"""What a set of verdicts says: each metric's mean with its interval, and what could not be scored."""
+"""Summarises verdicts: each metric's mean with its interval, and the reasons of unscored ones."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from judges.engines.engine import Usage
+from judges.intervals import jeffreys, student
+from judges.judge import Score
 from judges.verdict import Verdict
-
-CONFIDENCE = 0.95
 
 
 @dataclass(slots=True)
@@ -27,15 +27,24 @@ class Mean:
         self.mean += delta / self.count
         self.squares += delta * (value - self.mean)
 
-    @property
-    def half_width(self) -> float | None:
-        """Half the 95% interval of the mean, by Student's t; ``None`` for fewer than two values."""
-        if self.count < 2:
-            return None
-        from scipy.stats import t
+    def interval(self, legal: Collection[Score] = ()) -> tuple[float, float] | None:
+        """The mean's 95% confidence interval, as far as it lies within the scale.
 
-        error = math.sqrt(self.squares / (self.count - 1) / self.count)
-        return float(t.ppf((1 + CONFIDENCE) / 2, self.count - 1)) * error
+        It is Jeffreys' for zeros and ones, and Student's for other scales.
+
+        Args:
+            legal: Every legal score; nothing for an unknown scale.
+
+        Returns:
+            Its ends; ``None`` for fewer than two values, or if all are the same on a scale of more than two.
+        """
+        scale = [score for score in legal if isinstance(score, int | float)]
+        if self.count and sorted(scale) == [0, 1] and math.isclose(self.squares, self.count * self.mean * (1 - self.mean)):
+            return jeffreys(self.mean, self.count)
+        ends = student(self.mean, self.squares, self.count)
+        if ends is None or not scale:
+            return ends
+        return max(ends[0], min(scale)), min(ends[1], max(scale))
 
 
 @dataclass(slots=True)
@@ -43,13 +52,14 @@ class Summary:
     """A tally of verdicts.
 
     Attributes:
-        scored: How many are scored.
-        unscored: Reason to how many are unscored for it. Reasons of one kind are counted together.
-        recovered: How many answers were cut off and finished.
+        scored: Number of scored verdicts.
+        unscored: Kind of reason to the number of unscored verdicts.
+        recovered: Number of truncated answers that were finished.
         means: Metric to the mean of its numeric scores.
-        labels: Metric to how often each of its labels was given.
-        absent: Metric to how often it did not apply.
-        usage: Tokens taken in all.
+        labels: Metric to the count of each label.
+        absent: Metric to the number of samples to which it did not apply.
+        usage: Total tokens used.
+        fingerprints: Fingerprint to the number of verdicts; several if they were made on different hardware.
     """
 
     scored: int = 0
@@ -59,6 +69,7 @@ class Summary:
     labels: dict[str, Counter[str]] = field(default_factory=dict)
     absent: Counter[str] = field(default_factory=Counter)
     usage: Usage = field(default_factory=Usage)
+    fingerprints: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, verdicts: Iterable[Verdict]) -> Summary:
@@ -69,6 +80,7 @@ class Summary:
 
     def add(self, verdict: Verdict) -> None:
         self.usage += verdict.usage
+        self.fingerprints[verdict.fingerprint] += 1
         self.recovered += verdict.recovered
         if verdict.scores is None:
             self.unscored[_kind(verdict.reason or "")] += 1
@@ -82,9 +94,21 @@ class Summary:
             else:
                 self.labels.setdefault(metric, Counter())[score] += 1
 
+    def mean_of(self, metrics: Sequence[str]) -> float | None:
+        """The mean of metrics' means, each by the same weight; ``None`` if one has no value or there are no metrics."""
+        if not metrics or any(metric not in self.means for metric in metrics):
+            return None
+        return sum(self.means[metric].mean for metric in metrics) / len(metrics)
+
+    @property
+    def parsing_success(self) -> float | None:
+        """The share of the answered samples whose answers could be read; ``None`` if no sample was answered."""
+        answered = self.scored + self.unscored["bad answer"]
+        return self.scored / answered if answered else None
+
 
 def _kind(reason: str) -> str:
-    """A reason without what differs from row to row."""
+    """A reason without the parts that differ from row to row."""
     if " field `" in reason:
         return "bad row: field " + reason.split(" field ", 1)[1]
     kind, _, rest = reason.partition(":")

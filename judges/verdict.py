@@ -1,4 +1,4 @@
-"""A verdict: scored, or unscored with a reason, and what it depends on."""
+"""Verdicts, scored or unscored with a reason, and the fingerprint of everything they depend on."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from judges.data.files import parse_json
+from judges.data.samples import kind_of
 from judges.decoding import GREEDY, Decoding
 from judges.engines.engine import EngineIdentity, Usage
+from judges.engines.hardware import HARDWARE
 from judges.expected import Expectation
-from judges.json_text import parse_json
 from judges.judge import Judge, Score
-from judges.samples import kind_of
 
 Status = Literal["scored", "unscored"]
 
 ENGINE_FAULT = "engine error: "
-"""Begins the reason of a verdict that says nothing about the sample. A resumed run asks again."""
+"""Prefix of the reason of a verdict that says nothing about its sample. A resumed run judges the sample again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Everything that a verdict depends on besides its sample. Two runs of equal fingerprint would judge alike."""
+    """Everything that a verdict depends on besides its sample. Two runs with the same fingerprint judge alike."""
 
     judge: str
     judge_version: str
@@ -37,13 +38,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, judge: Judge, identity: EngineIdentity, decoding: Decoding = GREEDY) -> Fingerprint:
-        """The fingerprint of a judge on an engine.
-
-        Args:
-            judge: What is asked.
-            identity: What answers.
-            decoding: How answers are written.
-        """
+        """Make the fingerprint of a judge on an engine."""
         return cls(judge.name, judge.version, identity, decoding.as_fields())
 
     def fields(self) -> dict[str, Any]:
@@ -56,29 +51,38 @@ class Fingerprint:
         return hashlib.sha256(json.dumps(self.fields(), sort_keys=True).encode()).hexdigest()[:16]
 
 
+def besides_hardware(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A fingerprint's fields, as a file has them, without the entries that say on what hardware a model ran."""
+    identity = fields.get("identity")
+    if not isinstance(identity, dict) or not isinstance(identity.get("options"), dict):
+        return dict(fields)
+    options = {name: value for name, value in identity["options"].items() if name not in HARDWARE}
+    return {**fields, "identity": {**identity, "options": options}}
+
+
 class NoJsonError(ValueError):
-    """A line is no JSON. The last line of a file may be one that was not written to its end."""
+    """A line is not JSON. It may be the torn last line of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a judge made of one sample. On disk it is one JSON line with these fields, in this order.
+    """A judge's result for one sample. On disk it is one JSON line with these fields, in this order.
 
     Attributes:
         id: The sample's own id, or its row number.
         judge: The judge's name.
         status: ``scored`` or ``unscored``.
-        reason: Why it is unscored; ``None`` where it is scored.
-        scores: Metric to number, label or ``None`` (the metric does not apply). ``None`` as a whole where unscored.
-        expected: Metric to expectation and entropy in nats; ``None`` where they were not asked for.
-        justification: The judge's reasons, where it gives any.
-        detail: What else the answer holds; each judge's page says what.
+        reason: Why it is unscored; ``None`` if scored.
+        scores: Metric to number, label or ``None`` (the metric does not apply); ``None`` if unscored.
+        expected: Metric to expectation and entropy in nats; ``None`` if not requested.
+        justification: The judge's reasons, if it gives any.
+        detail: Further content of the answer, described on each judge's page.
         recovered: Whether the token limit cut the answer off and the judge was asked to finish it.
-        notes: What else a reader should know.
-        sample: Digest of what the judge was shown, and of the sample's id.
+        notes: Remarks for the reader.
+        sample: Digest of the sample's id and of the text that the judge was shown.
         fingerprint: Digest of everything else that the verdict depends on.
-        usage: Tokens taken.
-        occurrence: Which of the rows of this id it is of, from 1. On disk it stands only where it is more than 1.
+        usage: Tokens used.
+        occurrence: Occurrence of the row among those with its id, from 1. Written to disk only if more than 1.
     """
 
     id: str
@@ -99,10 +103,10 @@ class Verdict:
 
     def as_fields(self) -> dict[str, Any]:
         """The verdict as a JSON object."""
-        found = asdict(self)
+        fields = asdict(self)
         if self.occurrence == 1:
-            del found["occurrence"]
-        return found
+            del fields["occurrence"]
+        return fields
 
     def to_json(self) -> str:
         """The verdict as one line of JSON, without the line's end."""
@@ -110,13 +114,13 @@ class Verdict:
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Verdict:
-        """Read a line that ``to_json`` wrote, here or in another version.
+        """Read a line written by ``to_json`` of this or another version.
 
-        Fields that are unknown here are passed over, and those that are missing have their defaults; ``id``, ``judge``,
-        ``status``, ``sample`` and ``fingerprint`` have none.
+        Unknown fields are ignored, and missing ones get their defaults; ``id``, ``judge``, ``status``, ``sample`` and
+        ``fingerprint`` are required.
 
         Raises:
-            ValueError: The line is no verdict; its text names the field.
+            ValueError: The line is not a verdict; the message names the field.
         """
         line = line.rstrip()
         if (line.startswith(codecs.BOM_UTF8)) if isinstance(line, bytes) else line.startswith("\ufeff"):
@@ -124,7 +128,7 @@ class Verdict:
         try:
             parse_json(line)
         except json.JSONDecodeError as error:
-            raise NoJsonError(f"it is no JSON: {error.msg} at column {error.colno}" if line else "it is empty") from None
+            raise NoJsonError(f"it is not JSON: {error.msg} at column {error.colno}" if line else "it is empty") from None
         try:
             verdict = _READER.validate_json(line)
         except ValidationError as error:
@@ -137,17 +141,14 @@ class Verdict:
 
     @property
     def final(self) -> bool:
-        """Whether a resumed run keeps it. An engine's fault says nothing about the sample."""
+        """Whether a resumed run keeps it. A failure of the engine says nothing about the sample."""
         return not (self.reason or "").startswith(ENGINE_FAULT)
 
 
 def fault_in(verdict: Verdict, judge: Judge, *, whole: bool = False) -> str | None:
-    """What is wrong with the scores of a verdict of this judge, as a sentence that names the field; ``None`` for nothing.
+    """Describe the first illegal score in a verdict of this judge in a clause that names the field; ``None`` if all are legal.
 
-    Args:
-        verdict: The verdict.
-        judge: The judge.
-        whole: Whether every metric of the judge's must be there; another version of a judge may have fewer.
+    ``whole`` requires every metric of the judge; another version of the judge may have fewer.
     """
     if verdict.scores is None:
         return None
@@ -159,7 +160,7 @@ def fault_in(verdict: Verdict, judge: Judge, *, whole: bool = False) -> str | No
         if metric not in legal:
             return f"field `scores` has `{metric}`, which judge `{judge.name}` does not score"
         if score not in legal[metric]:
-            numbers = isinstance(score, str | float) and any(isinstance(one, int) for one in legal[metric])
+            numbers = isinstance(score, str | float) and any(isinstance(value, int) for value in legal[metric])
             wanted = f"{_range(legal[metric])}{' in whole numbers' if numbers else ''}"
             return f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {wanted}"
     for metric, expected in (verdict.expected or {}).items():
@@ -177,17 +178,22 @@ def _range(legal: Collection[Score]) -> str:
 
 
 def _fault(error: ErrorDetails) -> str:
-    """The first fault of a line, as a sentence that names the field."""
-    place, value = error["loc"], error["input"]
-    if not place:
+    """Describe the first fault of a line in a clause that names the field."""
+    path, value = error["loc"], error["input"]
+    if not path:
         return error["msg"][0].lower() + error["msg"][1:]
     if error["type"] == "missing":
-        return f"field `{'.'.join(map(str, place))}` is missing"
-    words = error["msg"].replace("Input should", "must", 1).replace("must be a valid", "must be a")
-    if place[0] == "scores" and len(place) > 1:  # each kind of score has been tried
-        place, words = place[:2], "must be a number, a label or null"
+        return f"field `{'.'.join(map(str, path))}` is missing"
+    requirement = (
+        error["msg"]
+        .replace("Input should", "must", 1)
+        .replace("must be a valid integer", "must be a whole number")
+        .replace("must be a valid", "must be a")
+    )
+    if path[0] == "scores" and len(path) > 1:  # Pydantic reports the last type of the union alone
+        path, requirement = path[:2], "must be a number, a label or null"
     shown = json.dumps(value)[:40] if isinstance(value, str | int | float) else kind_of(value)
-    return f"field `{'.'.join(map(str, place))}` {words}, not {shown}"
+    return f"field `{'.'.join(map(str, path))}` {requirement}, not {shown}"
 
 
 _READER = TypeAdapter(Verdict)

@@ -1,4 +1,4 @@
-"""The lines of a file of verdicts, whoever wrote it."""
+"""Reads the lines of verdict files, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from judges.errors import MagistrateError
-from judges.input_file import check_file
-from judges.json_text import parse_json
+from judges.data.files import check_file, parse_json
+from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
 from judges.verdict import NoJsonError, Verdict, fault_in
 
-MEND = "mend the line, or take it out to have its sample judged again"
+CORRECT = "correct the line, or delete it to have its sample judged again"
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that hold something, with their numbers.
+    """Yield the non-empty lines of a file with their numbers.
 
     Raises:
         MagistrateError: It cannot be read.
@@ -25,23 +24,17 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     check_file(path)
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line
+            yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
     except OSError as error:
-        raise MagistrateError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise MagistrateError(f"{path} cannot be read: {reason_of(error)}") from error
 
 
 def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[int, Verdict]]:
-    """The verdicts of a file that may be anybody's, with the numbers of their lines.
-
-    Args:
-        path: The file.
-        judge: Whose scores they have, where that is known; verdicts of other judges are not looked at.
+    """Yield the verdicts of a file from any source with their line numbers. The scores of ``judge`` are checked.
 
     Raises:
-        MagistrateError: It cannot be read, a line is no verdict, or has a score that the judge does not give, or a judge that its
-            fingerprint is not of.
+        MagistrateError: The file cannot be read, or a line is not a verdict, has a score that the judge does not give, or names a
+            judge other than its fingerprint's.
     """
     known = known_fingerprints(path)
     for number, line in numbered_lines(path):
@@ -49,58 +42,48 @@ def numbered_verdicts(path: Path, judge: Judge | None = None) -> Iterator[tuple[
             verdict = Verdict.from_json(line)
         except ValueError as error:
             torn = isinstance(error, NoJsonError | UnicodeDecodeError) and not line.endswith(b"\n")
-            mended = "; the run that wrote it was stopped there, and the same command goes on from it" if torn else ""
-            raise MagistrateError(f"{path} line {number} is no verdict of Magistrate: {error}{mended}") from None
-        stands_for = known.get(verdict.fingerprint)
-        if isinstance(stands_for, dict):
-            check_judge(verdict, str(stands_for.get("judge", verdict.judge)), path, number)
+            advice = "; the run that wrote it was stopped there; resume it with the same command" if torn else ""
+            raise MagistrateError(f"{path} line {number} is not a Magistrate verdict: {error}{advice}") from None
+        fields = known.get(verdict.fingerprint)
+        if isinstance(fields, dict):
+            check_judge(verdict, str(fields.get("judge", verdict.judge)), path, number)
         check_scores(verdict, judge, path, number)
         yield number, verdict
 
 
 def check_scores(verdict: Verdict, judge: Judge | None, path: Path, number: int, *, whole: bool = False) -> None:
-    """See that a verdict of a file has only scores that its judge gives.
+    """Check that a verdict from a line of a file has only scores that its judge gives, and all of them if ``whole``.
 
-    Args:
-        verdict: What the line says.
-        judge: Whose it is, where that is known; a verdict of another judge is not looked at.
-        path: The file.
-        number: Of the line.
-        whole: Whether every score that the judge gives must be there.
+    A verdict of a judge other than ``judge`` is not checked.
 
     Raises:
-        MagistrateError: It has another; the sentence names the file, the line and the field.
+        MagistrateError: A score is illegal or missing; the message names the file, the line and the field.
     """
     if judge is not None and verdict.judge == judge.name and (fault := fault_in(verdict, judge, whole=whole)):
-        raise MagistrateError(f"{path} line {number}: {fault}; {MEND}")
+        raise MagistrateError(f"{path} line {number}: {fault}; {CORRECT}")
 
 
 def check_judge(verdict: Verdict, name: str, path: Path, number: int) -> None:
-    """See that a verdict of a file says the judge that its fingerprint is of.
-
-    Args:
-        verdict: What the line says.
-        name: The fingerprint's judge.
-        path: The file.
-        number: Of the line.
+    """Check that a verdict from a line of a file names the judge of its fingerprint, ``name``.
 
     Raises:
-        MagistrateError: It says another; the sentence names the file, the line and the field.
+        MagistrateError: It names another; the message names the file, the line and the field.
     """
     if verdict.judge != name:
-        said = json.dumps(verdict.judge)[:80]
-        raise MagistrateError(f"{path} line {number}: field `judge` is {said}, but its fingerprint is of judge `{name}`; {MEND}")
+        value = json.dumps(verdict.judge)[:80]
+        fault = f"field `judge` is {value}, but its fingerprint is of judge `{name}`"
+        raise MagistrateError(f"{path} line {number}: {fault}; {CORRECT}")
 
 
 def known_fingerprints(path: Path) -> dict[str, Any]:
-    """What the fingerprints of a file of verdicts stand for, as the file beside it says; nothing where there is none."""
+    """Map the fingerprints of a verdict file to their fields, from the file beside it; empty if there is none."""
     try:
-        found = parse_json(sidecar(path).read_text())
+        fingerprints = parse_json(sidecar(path).read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return fingerprints if isinstance(fingerprints, dict) else {}
 
 
 def sidecar(path: Path) -> Path:
-    """The file beside a file of verdicts that says what its fingerprints stand for."""
+    """The file beside a verdict file that describes its fingerprints."""
     return path.with_name(path.name + ".fingerprints.json")

@@ -1,6 +1,6 @@
-"""Attribute assignment, exact: k attributes for each instance, counts as the priors say, the highest affinity."""
+"""Exact attribute assignment: k attributes for each instance, counts by the priors, the highest affinity."""
 
 from solver.assignment import Assignment, assign
-from solver.errors import InfeasibleError, SolverError
+from solver.problem import InfeasibleError, SolverError
 
 __all__ = ["Assignment", "InfeasibleError", "SolverError", "assign"]

@@ -1,4 +1,4 @@
-"""Assign attributes to instances: QualEval's flexible linear programme (section 2.2), solved to proven optimality."""
+"""Assigns attributes to instances: QualEval's flexible linear programme (section 2.2), solved to proven optimality."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from solver import priors as prior
 from solver.compiled import announced
-from solver.errors import InfeasibleError, SolverError
 from solver.feasibility import Conflict, Demand, conflict, demand, smallest_slack
 from solver.fixed_point import FixedPoint, fixed_point
-from solver.problem import Problem
+from solver.problem import InfeasibleError, Problem, SolverError
 from solver.rows import MOST_COLUMNS
 from solver.solve import METHODS, solve
 from solver.tables import Table, id_order, read_table
@@ -27,23 +26,25 @@ Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Which attributes each instance has, and the proof that no choice is better.
+    """The attributes of each instance, and the proof that no choice is better.
 
     Attributes:
-        chosen: ``(N, k)`` attribute indices, in order; -1 after an instance's last where instances differ in k.
-        objective: The sum of the chosen affinities, weighted.
-        bound: What no assignment exceeds. Equal to the objective, but for the rounding of scores that 64 bits cannot hold
-            exactly.
+        chosen: ``(N, k)`` attribute indices, in order; -1 after an instance's last if instances differ in k.
+        objective: The weighted sum of the chosen affinities.
+        bound: Upper bound of the objective. Equal to it, except for the rounding of scores that 64 bits cannot represent.
         optimal: Whether the certificate holds: no assignment within the bounds has a higher objective.
-        counts: ``(M,)`` instances of each attribute.
-        lower: ``(M,)`` the fewest each had to have.
-        upper: ``(M,)`` the most.
-        prices: ``(M,)`` shadow prices: each instance has its k attributes of highest ``affinity - price``. Above 0, so many want
-            the attribute that its upper bound holds them off; below 0, its lower bound draws them in; 0, its bounds cost nothing.
-        ties: Instances with more than one equally good choice at these prices, so that the assignment need not be unique.
-        slack: The slack the bounds came from; None where they were given.
-        priors: ``(M,)`` the shares they came from; None where they were given.
-        labels: The attributes' names, where the scores had any.
+        counts: ``(M,)`` number of instances of each attribute.
+        lower: ``(M,)`` minimum number of instances.
+        upper: ``(M,)`` maximum number of instances.
+        prices: ``(M,)`` shadow prices: each instance has its k attributes of highest ``affinity - price``. A positive price holds
+            instances off at the upper bound, a negative one draws them in at the lower bound, and 0 means that bounds cost
+            nothing.
+        ties: Number of instances with several equally good choices at these prices, so the assignment may not be unique.
+        slack: The slack of the bounds; None if bounds were given.
+        widened: ``(M,)`` whether an attribute's bounds are wider than the slack, by less than 1: small data may have no whole
+            number within it. False if bounds were given.
+        priors: ``(M,)`` the shares of the bounds; None if bounds were given.
+        labels: The attributes' names, if the scores have any.
     """
 
     chosen: NDArray[np.int16]
@@ -56,17 +57,18 @@ class Assignment:
     prices: NDArray[np.float64]
     ties: int
     slack: float | None
+    widened: NDArray[np.bool_]
     priors: NDArray[np.float64] | None
     labels: tuple[Any, ...] | None
 
     @property
     def gap(self) -> float:
-        """How far the objective may at most be from the best there is."""
+        """Upper bound on the distance from the best objective."""
         return self.bound - self.objective
 
     @property
     def named(self) -> NDArray[Any]:
-        """``(N, k)`` the chosen attributes' names; None after an instance's last. Indices where the scores had no names."""
+        """``(N, k)`` the chosen attributes' names, or indices if the scores have no names; None after an instance's last."""
         names = np.empty(len(self.counts) + 1, object)
         names[: len(self.counts)] = range(len(self.counts)) if self.labels is None else self.labels
         return names[self.chosen]
@@ -86,16 +88,16 @@ def assign(
     method: str = METHODS[0],
     progress: Callable[[str], None] | None = None,
 ) -> Assignment:
-    """Give every instance exactly k attributes, and every attribute its part of the instances, at the highest affinity.
+    """Assign exactly k attributes to every instance and a share of the instances to every attribute, at the highest affinity.
 
     Maximises the sum of ``l[i, j] * scores[i, j]`` over ``l[i, j]`` in {0, 1} with row sums k and column sums within
-    ``k * N * priors[j] * (1 -+ slack)`` (QualEval, section 2.2). The result is optimal, says so with a certificate, and is a
-    function of the problem: equal choices are settled by the rule in ``docs/assignment.md``, whatever the method, the number
-    of threads or, given ids, the order of rows.
+    ``k * N * priors[j] * (1 -+ slack)`` (QualEval, section 2.2). The result is optimal, with a certificate, and depends on the
+    problem alone: ties are settled by the rule in ``docs/assignment.md``, whatever the method, the number of threads or, given
+    ids, the order of rows.
 
-    Four instances and two attributes, one attribute each. All but the second prefer the first attribute, but without slack each
-    attribute has two instances. The first and the fourth prefer it most, by 4 and 3, so the third, which loses 2, moves.
-    Any price from 2 to 3 makes all four content with that; the lowest is given.
+    In the example, all instances but the second prefer the first attribute, but without slack each attribute has two instances.
+    The first and the fourth prefer it most, by 4 and 3, so the third, which loses 2, moves. Any price from 2 to 3 supports this
+    assignment; the lowest is returned.
 
     >>> result = assign([[5, 1], [1, 5], [4, 2], [5, 2]], priors=[0.5, 0.5], k=1, slack=0)
     >>> result.chosen.ravel().tolist()
@@ -106,25 +108,23 @@ def assign(
     [2.0, 0.0]
 
     Args:
-        scores: ``(N, M)`` affinities: an array, a pandas or polars frame of a column an attribute (their names are kept), or a
+        scores: ``(N, M)`` affinities: an array, a pandas or polars frame with a column for each attribute (names are kept), or a
             SciPy sparse matrix. A missing score (NaN, null, a cell not stored) may not be chosen. At most 120 attributes.
-        priors: ``(M,)`` shares that sum to 1, or whole counts; or a mapping from the names. By default from the affinities:
-            their mean over the sum of all means.
-        k: Attributes an instance; or ``(N,)`` of each instance.
-        slack: By which part the counts may differ from the priors'; or ``"auto"``: 0.1, or the smallest that has an assignment if
-            that has none.
-        bounds: ``(M,)`` the fewest and ``(M,)`` the most instances of each attribute, in place of priors and slack.
-        allowed: ``(N, M)`` False where an attribute may not be given.
-        weights: ``(N,)`` above 0: how much an instance's affinities count in the objective. An instance counts once towards the
-            bounds whatever its weight.
-        ids: ``(N,)`` distinct and of one kind; ties are settled in their order. By default a pandas index, else the rows' order.
-        labels: The attributes' names, where the scores come without.
+        priors: ``(M,)`` shares that sum to 1, or whole counts; or a mapping from the names. By default each attribute's mean
+            affinity over the sum of all means.
+        k: Number of attributes per instance; or ``(N,)`` of each instance.
+        slack: Relative tolerance of the counts; or ``"auto"``: 0.1, or the smallest that has an assignment if 0.1 has none.
+        bounds: ``(M,)`` minimum and ``(M,)`` maximum number of instances of each attribute, in place of priors and slack.
+        allowed: ``(N, M)`` False for attributes that may not be chosen.
+        weights: ``(N,)`` positive weights of the instances' affinities in the objective. For the bounds, instances count equally.
+        ids: ``(N,)`` distinct and of one type; ties are settled in their order. By default a pandas index, else the rows' order.
+        labels: The attributes' names, if the scores have none.
         method: ``"search"``, or ``"highs"`` for the whole programme on HiGHS: the same result, up to about 100,000 instances.
-        progress: Called with a few words at every step of a long solve.
+        progress: Called with a short text at every step of a long solve.
 
     Raises:
-        InfeasibleError: No assignment keeps the bounds; names them and the smallest slack that would work.
-        SolverError: The input is not such a problem; says what to mend.
+        InfeasibleError: No assignment satisfies the bounds; the message names them and the smallest slack that would work.
+        SolverError: The input is not such a problem; the message says what to correct.
     """
     if method not in METHODS:
         raise SolverError(f"there is no method {method!r}; choose from {', '.join(METHODS)}")
@@ -139,14 +139,16 @@ def assign(
             share, used = None, None
             lower, upper = _given_bounds(bounds, table)
             goal = (lower + upper) // 2
-            if (found := conflict(demand(problem), lower, upper)) is not None:
-                raise InfeasibleError(f"no assignment keeps every bound: {_explain(found, table)}")
+            if (clash := conflict(demand(problem), lower, upper)) is not None:
+                raise InfeasibleError(f"no assignment keeps every bound: {_explain(clash, table)}")
         else:
             share = (
                 prior.from_affinities(affinities) if priors is None else prior.shares(_ordered(priors, table), problem.columns)
             )
             goal = prior.whole_counts(share, problem.choices)
             used, (lower, upper) = _slackened(problem, share, slack, table)
+        none = np.zeros(problem.columns, bool)
+        widened = none if share is None or used is None else prior.widened(share, problem.choices, used)
         upper = np.minimum(upper, problem.rows)
         problem = replace(problem, lower=lower, upper=upper, goal=goal)
         solution = solve(problem, method, report)
@@ -163,6 +165,7 @@ def assign(
         prices=np.asarray(proof.prices * numbers.unit, np.float64),
         ties=solution.ties,
         slack=used,
+        widened=widened,
         priors=share,
         labels=table.labels,
     )
@@ -171,7 +174,7 @@ def assign(
 def _problem(
     table: Table, k: int | ArrayLike, allowed: ArrayLike | None, weights: ArrayLike | None, ids: Any
 ) -> tuple[Problem, FixedPoint, FixedPoint]:
-    """The problem without its column bounds, the numbers it is made of, and these before they are weighted."""
+    """The problem without its column bounds, its scores in fixed point, and these before weighting."""
     values, present = table.values, table.present
     rows, columns = values.shape
     if columns > MOST_COLUMNS:
@@ -193,7 +196,7 @@ def _problem(
 
 
 def _weighted(values: NDArray[Any], weights: ArrayLike) -> NDArray[Any]:
-    """Scores times their row's weight."""
+    """Multiply scores by their row's weight."""
     weight = np.asarray(weights)
     if weight.dtype.kind not in "iuf" or weight.shape != values.shape[:1] or not (np.isfinite(weight) & (weight > 0)).all():
         raise SolverError("weights must be numbers above 0, one for each row")
@@ -204,7 +207,7 @@ def _weighted(values: NDArray[Any], weights: ArrayLike) -> NDArray[Any]:
 
 
 def _ordered(priors: ArrayLike | Mapping[Any, float], table: Table) -> NDArray[Any]:
-    """Priors in the attributes' order, where they come with names."""
+    """Put priors with names in the attributes' order."""
     if hasattr(priors, "to_dict"):
         priors = priors.to_dict()
     if not isinstance(priors, Mapping):
@@ -212,11 +215,9 @@ def _ordered(priors: ArrayLike | Mapping[Any, float], table: Table) -> NDArray[A
     labels: Sequence[Any] = range(table.values.shape[1]) if table.labels is None else table.labels
     if set(priors) != set(labels):
         missing = [label for label in labels if label not in priors]
-        raise SolverError(
-            f"there is no prior for {missing[0]!r}"
-            if missing
-            else f"priors name {next(iter(set(priors) - set(labels)))!r}, no attribute"
-        )
+        if missing:
+            raise SolverError(f"there is no prior for {missing[0]!r}")
+        raise SolverError(f"priors name {next(iter(set(priors) - set(labels)))!r}, no attribute")
     return np.array([priors[label] for label in labels])
 
 
@@ -231,7 +232,7 @@ def _given_bounds(bounds: tuple[ArrayLike, ArrayLike], table: Table) -> Bounds:
 def _slackened(
     problem: Problem, share: NDArray[np.float64], slack: float | Literal["auto"], table: Table
 ) -> tuple[float, Bounds]:
-    """The slack to use and its bounds."""
+    """The slack in effect, and its bounds."""
     if slack != "auto" and not (isinstance(slack, int | float) and 0 <= slack < np.inf):
         raise SolverError(f"slack must be a number, zero or more, or 'auto', and is {slack!r}")
     used = DEFAULT_SLACK if slack == "auto" else float(slack)
@@ -240,25 +241,25 @@ def _slackened(
         return prior.column_bounds(share, problem.choices, slack)
 
     rows: Demand = demand(problem)
-    found = conflict(rows, *bounds(used))
-    if found is None:
+    clash = conflict(rows, *bounds(used))
+    if clash is None:
         return used, bounds(used)
     wanted = share[share > 0] * max(problem.choices, 1)
     enough = smallest_slack(rows, bounds, max(1.0, float(problem.rows / wanted.min())))
     if enough is not None and slack == "auto":
         return enough, bounds(enough)
     remedy = "no slack would help" if enough is None else f"the smallest slack that works is {enough:g}"
-    raise InfeasibleError(f"no assignment keeps slack {used:g}: {_explain(found, table)}; {remedy}", enough)
+    raise InfeasibleError(f"no assignment keeps slack {used:g}: {_explain(clash, table)}; {remedy}", enough)
 
 
-def _explain(found: Conflict, table: Table) -> str:
-    labels = [repr(str(table.labels[column])) if table.labels else f"attribute {column + 1}" for column in found.columns]
+def _explain(clash: Conflict, table: Table) -> str:
+    labels = [repr(str(table.labels[column])) if table.labels else f"attribute {column + 1}" for column in clash.columns]
     if len(labels) == table.values.shape[1]:
         names = "all attributes together"
     elif len(labels) > 4:
         names = f"{', '.join(labels[:3])} and {len(labels) - 3} more together"
     else:
         names = " and ".join(labels) + (" together" if len(labels) > 1 else "")
-    if found.too_many:
-        return f"{names} must have at least {found.reachable:,} instances and may have {found.bound:,}"
-    return f"{names} can have at most {found.reachable:,} instances and must have {found.bound:,}"
+    if clash.too_many:
+        return f"{names} must have at least {clash.reachable:,} instances and may have {clash.bound:,}"
+    return f"{names} can have at most {clash.reachable:,} instances and must have {clash.bound:,}"

@@ -1,4 +1,4 @@
-"""Proof that an assignment is the best there is, from the assignment alone; see ``docs/assignment.md`` for why it suffices."""
+"""Proves from an assignment alone that no other is better; ``docs/assignment.md`` explains why this suffices."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.blocks import over_blocks
-from solver.compiled import compiled, whole_vectors
+from solver.compiled import compiled, over_blocks, whole_vectors
 from solver.fixed_point import NOTHING_MISSING
+from solver.moves import FAR
 from solver.problem import Problem
-
-FAR = 1 << 61
-"""More than any path costs."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What an assignment is worth and whether a better one exists.
+    """The value of an assignment, and whether a better one exists.
 
     Attributes:
         feasible: Whether every row has its k distinct columns, none of them missing, and every count is within its bounds.
         optimal: Whether it is feasible and no assignment is better.
         objective: The sum of its scores, in units.
-        counts: ``(M,)`` rows that have each column.
-        prices: ``(M,)`` shadow prices in units if optimal: of all optimal ones the least that are not below 0, and below 0
-            no lower than they must be. They depend on the problem only, not on which optimal assignment is given.
-        cycle: If feasible and not optimal, columns between which moving a row each, the last to the first, gains; M stands for
-            the slack of the bounds. Empty otherwise.
-        gain: What those moves gain together, in units.
+        counts: ``(M,)`` number of rows of each column.
+        prices: ``(M,)`` shadow prices in units if optimal: of all optimal ones the least that are not below 0, and below 0 no
+            lower than necessary. They depend on the problem only, not on which optimal assignment is given.
+        cycle: If feasible and not optimal, columns between which moving one row each, the last to the first, is a gain; M is the
+            slack of the bounds. Empty otherwise.
+        gain: Total gain of these moves, in units.
     """
 
     feasible: bool
@@ -43,12 +40,7 @@ class Certificate:
 
 
 def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
-    """Check an assignment.
-
-    Args:
-        problem: The problem.
-        chosen: ``(N, max k)`` column numbers, -1 after a row's last.
-    """
+    """Check an assignment: ``(N, max k)`` column numbers, -1 after a row's last."""
     columns = problem.columns
     padded = whole_vectors(columns)
     narrow = problem.scores.dtype == np.int8
@@ -63,12 +55,12 @@ def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
         return cost, counts, (int(high) << 32) + int(low), valid
 
     checks = over_blocks(problem.rows, check)
-    cost = np.minimum.reduce([found[0] for found in checks])[:, :columns].astype(np.int64)
-    # Half way is further than any two scores differ, and nearer than any difference to a cell that does not count.
+    cost = np.minimum.reduce([block[0] for block in checks])[:, :columns].astype(np.int64)
+    # Half of ``never`` exceeds every difference of two scores, and is below every difference to an excluded cell.
     cost[cost >= never // 2] = FAR
-    counts = sum((found[1] for found in checks), np.zeros(columns, np.int64))
-    objective = sum(found[2] for found in checks)
-    feasible = all(found[3] for found in checks) and bool(((problem.lower <= counts) & (counts <= problem.upper)).all())
+    counts = sum((block[1] for block in checks), np.zeros(columns, np.int64))
+    objective = sum(block[2] for block in checks)
+    feasible = all(block[3] for block in checks) and bool(((problem.lower <= counts) & (counts <= problem.upper)).all())
     none = np.zeros(columns, np.int64)
     if not feasible:
         return Certificate(False, False, objective, counts, none)
@@ -87,19 +79,19 @@ def certify(problem: Problem, chosen: NDArray[np.int16]) -> Certificate:
 
 
 def close(distance: NDArray[np.int64]) -> tuple[tuple[int, ...], int] | None:
-    """Make a matrix of costs one of shortest paths, in place (Floyd and Warshall); or find a cycle that gains, and its gain."""
+    """Replace costs by those of shortest paths, in place (Floyd and Warshall); or return a cycle that gains, and its gain."""
     cost = distance.copy()
     for middle in range(len(distance)):
         if distance[middle, middle] < 0:
             return _cycle(cost)
         np.minimum(distance, distance[:, middle, None] + distance[None, middle, :], out=distance)
-    # A sum with one part out of reach is out of reach, though a gain in the other part may have taken it below that.
+    # A sum with an unreachable part is unreachable, even if a gain in the other part has reduced it below FAR.
     distance[distance > FAR // 2] = FAR
     return _cycle(cost) if (np.diag(distance) < 0).any() else None
 
 
 def _cycle(cost: NDArray[np.int64]) -> tuple[tuple[int, ...], int]:
-    """A cycle that gains, where there is one (Bellman and Ford)."""
+    """Find a cycle that gains (Bellman and Ford); there must be one."""
     nodes = len(cost)
     distance, before = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
     for _ in range(nodes):
@@ -114,7 +106,7 @@ def _cycle(cost: NDArray[np.int64]) -> tuple[tuple[int, ...], int]:
     while (node := int(before[node])) != cycle[0]:
         cycle.append(node)
     cycle.reverse()
-    return tuple(cycle), -int(sum(cost[one, other] for one, other in zip(cycle, cycle[1:] + cycle[:1], strict=True)))
+    return tuple(cycle), -int(cost[cycle, cycle[1:] + cycle[:1]].sum())
 
 
 @compiled
@@ -129,13 +121,13 @@ def cheapest_moves(
     cost: NDArray[Any],
     others: NDArray[Any],
 ) -> tuple[NDArray[np.int64], np.int64, np.int64, bool]:
-    """Lower ``cost[a, b]`` to the least that moving a row from a to b loses.
+    """Lower ``cost[a, b]`` to the smallest loss of moving a row from a to b.
 
-    Both ``cost`` and the scratch ``others`` are padded to whole vectors of their narrow type, as this is what the time goes to.
+    For speed, ``cost`` and the scratch ``others`` are padded to whole vectors of their narrow type.
 
     Returns:
-        Rows of each column; the sum of chosen scores, in two parts: the first times 2**32 and the second; whether every row has
-        k distinct columns, none missing.
+        Number of rows of each column; the sum of chosen scores as ``high * 2**32 + low``; whether every row has k distinct
+        columns, none missing.
     """
     columns = scores.shape[1]
     counts = np.zeros(columns, np.int64)

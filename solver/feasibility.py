@@ -1,4 +1,4 @@
-"""Whether any assignment keeps the bounds; if none does, which bounds conflict and the smallest slack that would work."""
+"""Decides whether any assignment satisfies the bounds; if not, finds the conflict and the smallest slack that would work."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.errors import InfeasibleError
 from solver.fixed_point import NOTHING_MISSING
-from solver.problem import Problem
+from solver.problem import InfeasibleError, Problem
 from solver.tie_flow import no_flow, share
 from solver.ties import find_ties
 
@@ -20,13 +19,13 @@ HALVINGS = 60
 
 @dataclass(frozen=True)
 class Demand:
-    """What rows may choose, whatever it is worth.
+    """The columns that rows may choose, regardless of scores.
 
     Attributes:
-        member: ``(G, M)`` which columns each group of rows may choose from.
-        size: ``(G,)`` rows of each group.
-        need: ``(G,)`` columns each of its rows takes of them.
-        fixed: ``(M,)`` rows that have no choice but to take each column.
+        member: ``(G, M)`` whether each group of rows may choose each column.
+        size: ``(G,)`` number of rows of each group.
+        need: ``(G,)`` number of these columns that each of its rows takes.
+        fixed: ``(M,)`` number of rows that must take each column.
     """
 
     member: NDArray[np.bool_]
@@ -37,13 +36,12 @@ class Demand:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Columns that together cannot keep their bounds.
+    """Columns that together cannot satisfy their bounds.
 
     Attributes:
         columns: Their numbers.
-        too_many: Whether rows leave them more than their upper bounds allow; else rows give them fewer than their lower bounds
-            ask.
-        reachable: The fewest assignments rows can leave them, or the most they can give.
+        too_many: Whether they exceed their upper bounds; otherwise they fall short of their lower bounds.
+        reachable: The minimum or maximum number of assignments that they can have.
         bound: The sum of their bounds.
     """
 
@@ -54,7 +52,7 @@ class Conflict:
 
 
 def demand(problem: Problem) -> Demand:
-    """Group rows by the columns they may choose and how many they take.
+    """Group rows by the columns that they may choose and the number that they take.
 
     Raises:
         InfeasibleError: A row needs more columns than it has scores.
@@ -79,7 +77,7 @@ def demand(problem: Problem) -> Demand:
 
 
 def conflict(rows: Demand, lower: NDArray[np.int64], upper: NDArray[np.int64]) -> Conflict | None:
-    """Find columns whose bounds no assignment keeps, or None when one keeps all."""
+    """Find columns whose bounds no assignment satisfies; None if there is an assignment."""
     for column in np.flatnonzero(lower > upper):
         return Conflict((int(column),), True, int(lower[column]), int(upper[column]))
     counts = rows.fixed.copy()
@@ -94,12 +92,9 @@ def conflict(rows: Demand, lower: NDArray[np.int64], upper: NDArray[np.int64]) -
 def smallest_slack(
     rows: Demand, bounds: Callable[[float], tuple[NDArray[np.int64], NDArray[np.int64]]], largest: float
 ) -> float | None:
-    """The smallest slack with an assignment, rounded up to three digits; None when even ``largest`` has none.
+    """The smallest slack with an assignment, rounded up to three digits; None if even ``largest`` has none.
 
-    Args:
-        rows: What rows may choose.
-        bounds: The column bounds that follow from a slack; a larger one gives none tighter.
-        largest: A slack beyond which bounds change no more.
+    ``bounds`` computes the column bounds of a slack; beyond ``largest`` they change no more.
     """
     if conflict(rows, *bounds(largest)) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Scores as integers times a power of two, so that sums and comparisons of them are exact."""
+"""Represents scores as integers times a power of two, so that sums and comparisons are exact."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.blocks import over_blocks
-from solver.compiled import compiled
-from solver.errors import SolverError
+from solver.compiled import compiled, over_blocks
+from solver.problem import SolverError
 
 MISSING: dict[Any, int] = {np.dtype(np.int8): -(2**7), np.dtype(np.int32): -(2**31), np.dtype(np.int64): -(2**62)}
-"""What marks a cell that may not be chosen, by type of the matrix."""
+"""Mark of a cell that may not be chosen, by type of the matrix."""
 
 NOTHING_MISSING = -(2**63)
-"""In place of the mark where every cell may be chosen; no cell of any type holds it by a mistake, as scores are narrower."""
+"""Replaces the mark if every cell may be chosen. Scores are narrower, so no cell holds it."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,9 @@ class FixedPoint:
 
     Attributes:
         units: ``(N, M)`` C-ordered int8, int32 or int64.
-        unit: The power of two a unit stands for.
-        exact: False where scores needed more bits than ``widest`` and were rounded to the nearest unit.
-        missing: What marks a cell that may not be chosen; an integer no cell can hold when there is none.
+        unit: The power of two that is one unit.
+        exact: False if scores needed more bits than ``widest`` and were rounded to the nearest unit.
+        missing: Mark of a cell that may not be chosen; an integer that no cell can hold if there is none.
     """
 
     units: NDArray[Any]
@@ -41,15 +40,15 @@ class FixedPoint:
 def fixed_point(
     scores: NDArray[Any], allowed: NDArray[np.bool_] | None = None, labels: Sequence[Any] | None = None
 ) -> FixedPoint:
-    """Write scores as integers times a power of two.
+    """Convert scores to integers times a power of two.
 
-    Integers and every float32 of ordinary range are written exactly. Nothing is copied when the matrix is C-ordered int8
-    (or uint8 up to 127), int32 or int64 already and every cell is allowed.
+    Integers and every float32 of ordinary range are converted exactly. Nothing is copied if the matrix is already C-ordered int8
+    (or uint8 up to 127), int32 or int64 and every cell is allowed.
 
     Args:
         scores: ``(N, M)`` integers, booleans or floats. NaN is a missing score and may not be chosen.
-        allowed: ``(N, M)`` booleans, False where a cell may not be chosen, or None.
-        labels: The attributes' names, for what an error says.
+        allowed: ``(N, M)`` booleans, False for a cell that may not be chosen, or None.
+        labels: The attributes' names for error messages.
 
     Raises:
         SolverError: A score is infinite, an integer is too large, or the values are not numbers.
@@ -65,7 +64,7 @@ def fixed_point(
 
 
 def widest(columns: int) -> int:
-    """How many bits a score may take: 54 for 15 columns. A path through all columns then costs less than 2**60."""
+    """Maximum number of bits of a score: 54 for 15 columns. A path through all columns then costs less than 2**60."""
     return 59 - (columns + 1).bit_length()
 
 
@@ -115,7 +114,7 @@ def _real(scores: NDArray[Any], labels: Sequence[Any] | None) -> FixedPoint:
 
 @compiled
 def _bits_used(words: NDArray[Any], mantissa_bits: int, exponent_bits: int) -> NDArray[np.uint64]:
-    """For each exponent, the mantissa bits some score sets; at the end, 1 for a NaN and 2 for an infinity."""
+    """For each exponent, the mantissa bits set by any score; at the end, 1 for a NaN and 2 for an infinity."""
     special = (1 << exponent_bits) - 1
     used = np.zeros(special + 1, np.uint64)
     mantissa_mask = np.uint64((1 << mantissa_bits) - 1)
@@ -137,7 +136,7 @@ def _bits_used(words: NDArray[Any], mantissa_bits: int, exponent_bits: int) -> N
 
 
 def _exponents(used: NDArray[np.uint64], mantissa_bits: int, exponent_bits: int) -> tuple[int, int]:
-    """The exponent of the finest bit any score sets, and one more than that of the coarsest."""
+    """The exponent of the finest bit set by any score, and one more than that of the coarsest."""
     bias = (1 << (exponent_bits - 1)) - 1 + mantissa_bits
     lowest, highest = [], []
     for exponent, bits in enumerate(used.tolist()):

@@ -1,7 +1,7 @@
-"""The linear programme on HiGHS: prices for up to about 100,000 rows, and a second opinion on the search's.
+"""Solves the linear programme with HiGHS: prices for up to about 100,000 rows, and a check of the search's.
 
-With whole column bounds the constraint matrix (rows against columns) is totally unimodular, so the vertices HiGHS finds are
-integral and no integer programming is needed.
+With integral column bounds the constraint matrix (rows against columns) is totally unimodular, so the vertices that HiGHS finds
+are integral, and no integer programming is needed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.errors import SolverError
-from solver.problem import Problem
+from solver.problem import Problem, SolverError
 
 SIMPLEX_ROWS = 30_000
-"""Up to here HiGHS's dual simplex is faster than its interior point method with crossover."""
+"""Number of rows up to which HiGHS's dual simplex is faster than its interior point method with crossover."""
 
 TOLERANCE = 1e-9
-"""Of HiGHS, on scores scaled to 1."""
+"""HiGHS's feasibility tolerance, for scores scaled to 1."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class LinearSolution:
     """A vertex that HiGHS calls optimal.
 
     Attributes:
-        share: ``(N, M)`` how much of each cell is chosen: 0 or 1, within rounding.
+        share: ``(N, M)`` the chosen share of each cell: 0 or 1, within rounding.
         price: ``(M,)`` the dual values of the column bounds, in units.
         objective: In units.
     """
@@ -39,7 +38,7 @@ class LinearSolution:
 
 
 def prices(problem: Problem, progress: Callable[[str], None]) -> tuple[NDArray[np.int64], int]:
-    """Prices in whole units and how far they may still have to be moved apart, in units."""
+    """Prices in whole units, and the distance that they may still have to move apart, in units."""
     progress(f"solving the linear programme of {problem.rows:,} rows with HiGHS")
     solution = solve_linear(problem)
     return np.rint(solution.price).astype(np.int64), 0
@@ -84,8 +83,8 @@ def solve_linear(problem: Problem) -> LinearSolution:
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         raise SolverError(f"HiGHS ended with: {solver.modelStatusToString(solver.getModelStatus())}")
-    found = solver.getSolution()
+    solution = solver.getSolution()
     share = np.zeros((rows, columns))
-    share[row, column] = found.col_value
-    price = np.asarray(found.row_dual)[rows:] / scale
+    share[row, column] = solution.col_value
+    price = np.asarray(solution.row_dual)[rows:] / scale
     return LinearSolution(share, price, solver.getInfo().objective_function_value / scale)

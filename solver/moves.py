@@ -1,4 +1,4 @@
-"""The ways to move a row from one column to another, the cheapest first: a heap for each ordered pair of columns."""
+"""Heaps of the moves of rows between columns, the cheapest first: one for each ordered pair of columns."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from numpy.typing import NDArray
 from solver.compiled import compiled
 
 FAR = 1 << 61
-"""No way at all."""
+"""More than any path costs: there is no move."""
 
 
 class Moves(NamedTuple):
-    """Moves of rows. An edge is a column that a row may choose; a move lets go of one edge of a row and takes another.
+    """Moves of rows. An edge is a column that a row may choose; a move replaces one edge of a row by another.
 
-    Heaps are lazy: a move that has become impossible stays until it comes to the top.
+    Heaps are lazy: a move that has become impossible stays until it reaches the top.
 
     Attributes:
         start: ``(rows + 1,)`` where each row's edges start.
         column: The column of each edge.
         row: The row of each edge.
         taken: Whether the row has that column.
-        first: ``(rows + 1,)`` a row's first move; the one from its i-th edge to its j-th is ``i * width + j`` further.
-        source: The edge each move lets go of.
-        sink: The edge it takes.
-        cost: What the row loses by it.
+        first: ``(rows + 1,)`` a row's first move; the one from its i-th edge to its j-th follows at ``i * width + j``.
+        source: The edge that each move gives up.
+        sink: The edge that it takes.
+        cost: The row's loss.
         queued: Whether it is in its heap.
         heap: Moves, heap by heap.
-        heap_start: ``(M * M + 1,)`` where the heap of each ordered pair of columns starts.
-        heap_length: ``(M * M,)`` how many moves it holds.
+        heap_start: ``(M * M + 1,)`` start of the heap of each ordered pair of columns.
+        heap_length: ``(M * M,)`` number of moves in it.
         cheapest: ``(M, M)`` the least cost of a possible move, or ``FAR``.
     """
 
@@ -98,7 +98,7 @@ def list_moves(
 
 @compiled
 def make(moves: Moves, before: int, after: int) -> None:
-    """Make the cheapest move between two columns, and bring the heaps of its row's columns up to date."""
+    """Make the cheapest move between two columns, and update the heaps of its row's columns."""
     move = moves.heap[moves.heap_start[before * moves.cheapest.shape[0] + after]]
     source, sink = moves.source[move], moves.sink[move]
     row = moves.row[source]
@@ -119,7 +119,7 @@ def make(moves: Moves, before: int, after: int) -> None:
 
 @compiled
 def enqueue(moves: Moves, move: int) -> None:
-    """Add a move that is possible to its heap, unless it still is there."""
+    """Add a possible move to its heap, unless it is still there."""
     if moves.queued[move]:
         return
     columns = moves.cheapest.shape[0]
@@ -142,7 +142,7 @@ def enqueue(moves: Moves, move: int) -> None:
 
 @compiled
 def refresh(moves: Moves, move: int) -> None:
-    """Drop what has become impossible from the top of a move's heap."""
+    """Remove impossible moves from the top of a move's heap."""
     columns = moves.cheapest.shape[0]
     before, after = moves.column[moves.source[move]], moves.column[moves.sink[move]]
     pair = before * columns + after

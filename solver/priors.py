@@ -8,23 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.blocks import over_blocks
-from solver.compiled import compiled
-from solver.errors import SolverError
+from solver.compiled import compiled, over_blocks
 from solver.fixed_point import NOTHING_MISSING, FixedPoint
+from solver.problem import SolverError
 
 ROUNDING = 1e-9
-"""How far, relatively, a product of floats may lie from the whole number that was meant."""
+"""Relative tolerance between a product of floats and the whole number meant."""
 
 SHARES_SUM_WITHIN = 1e-6
 
 
 def shares(priors: NDArray[Any], attributes: int) -> NDArray[np.float64]:
-    """Check given priors and make them sum to 1.
-
-    Args:
-        priors: ``(M,)`` shares that sum to 1, or whole counts of any sum.
-        attributes: M.
+    """Check ``(M,)`` priors, shares that sum to 1 or whole counts of any sum, and normalise them.
 
     Raises:
         SolverError: Wrong length, negative or not finite, all zero, or neither shares nor counts.
@@ -50,10 +45,10 @@ def from_affinities(scores: FixedPoint) -> NDArray[np.float64]:
     """Priors as QualEval takes them: an attribute's mean affinity over the sum of all attributes' (section 2.2).
 
     Args:
-        scores: ``(N, M)`` affinities, zero or more. A missing one does not enter its attribute's mean.
+        scores: ``(N, M)`` affinities, zero or more. An attribute's mean ignores missing ones.
 
     Returns:
-        ``(M,)`` shares that sum to 1; exact but for one rounding each, so that they do not depend on the order of rows.
+        ``(M,)`` shares that sum to 1, each rounded once, so that they do not depend on the order of rows.
 
     Raises:
         SolverError: An affinity is negative, or all are zero.
@@ -63,10 +58,10 @@ def from_affinities(scores: FixedPoint) -> NDArray[np.float64]:
     if min(block[3] for block in blocks) < 0:
         raise SolverError("priors cannot be taken from negative affinities; give `priors`")
     sums = [(high << 32) + low for high, low in zip(*totals[:2], strict=True)]
-    # Where no score is missing the means are as the sums.
+    # If no score is missing, the means are proportional to the sums.
     means: list[Any] = sums
     if len(set(totals[2])) > 1:
-        means = [Fraction(one, max(present, 1)) for one, present in zip(sums, totals[2], strict=True)]
+        means = [Fraction(column_sum, max(present, 1)) for column_sum, present in zip(sums, totals[2], strict=True)]
     total = sum(means)
     if total == 0:
         raise SolverError("priors cannot be taken from affinities that are all zero; give `priors`")
@@ -75,7 +70,7 @@ def from_affinities(scores: FixedPoint) -> NDArray[np.float64]:
 
 @compiled
 def _column_totals(units: NDArray[Any], missing: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
-    """Each column's sum, as the first times 2**32 plus the second, and its number of scores. And the lowest score, at most 0."""
+    """Each column's sum as ``high * 2**32 + low``, and its number of scores; and the lowest score, at most 0."""
     high = np.zeros(units.shape[1], np.int64)
     low = np.zeros(units.shape[1], np.int64)
     present = np.zeros(units.shape[1], np.int64)
@@ -89,30 +84,23 @@ def _column_totals(units: NDArray[Any], missing: int) -> tuple[NDArray[np.int64]
     for row in range(units.shape[0]):
         for column in range(units.shape[1]):
             score = int(units[row, column])
-            there = score != missing
-            score = score if there else 0
+            is_score = score != missing
+            score = score if is_score else 0
             high[column] += score >> 32
             low[column] += score & 0xFFFFFFFF
-            present[column] += there
+            present[column] += is_score
             lowest = min(lowest, score)
     return high, low, present, lowest
 
 
 def whole_counts(share: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Split a total by shares into whole counts: each share's floor, the rest to the largest remainders (Hamilton's method).
+    """Split a total by ``(M,)`` shares into whole counts by largest remainders (Hamilton's method).
 
-    Equal remainders go to the first attribute, so the result is a function of its arguments alone.
-
-    Args:
-        share: ``(M,)`` shares that sum to 1.
-        total: What is to be split.
-
-    Returns:
-        ``(M,)`` counts that sum to ``total``, each less than 1 from ``share * total``.
+    Equal remainders go to the first attribute. Each count differs by less than 1 from ``share * total``.
     """
     exact = share * total
     counts = np.floor(exact + ROUNDING * np.maximum(1, exact)).astype(np.int64)
-    # Remainders are compared on a grid, lest the last bit of a float decide between equals.
+    # Remainders are compared on a grid, so that the last bit of a float does not decide between equals.
     remainder = np.rint((exact - counts) / ROUNDING)
     short = int(total - counts.sum())
     counts[np.argsort(-remainder, kind="stable")[:short]] += 1
@@ -120,22 +108,35 @@ def whole_counts(share: NDArray[np.float64], total: int) -> NDArray[np.int64]:
 
 
 def column_bounds(share: NDArray[np.float64], total: int, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The fewest and the most assignments of each attribute: ``total * share * (1 -+ slack)``, rounded inward.
+    """Minimum and maximum number of assignments of each attribute: ``total * share * (1 -+ slack)``, rounded inward.
 
-    For small data an interval may hold no whole number, or the intervals together none that sum to ``total``. So each is widened,
-    by less than 1, to hold its attribute's count of ``whole_counts``; with no slack the bounds are those counts.
+    For small data an interval may contain no whole number, or the intervals none that sum to ``total``. So each is widened, by
+    less than 1, to include its attribute's count of ``whole_counts``; without slack the bounds are these counts.
 
     Args:
         share: ``(M,)`` shares that sum to 1.
-        total: Assignments in all, ``k N``.
+        total: Total number of assignments, ``k N``.
         slack: The paper's epsilon, 0 or more.
 
     Returns:
-        ``(M,)`` lower and ``(M,)`` upper bounds. A larger slack never gives tighter ones.
+        ``(M,)`` lower and ``(M,)`` upper bounds. A larger slack never tightens them.
     """
     counts = whole_counts(share, total)
+    lower, upper = _within_slack(share, total, slack)
+    return np.minimum(lower, counts), np.maximum(upper, counts)
+
+
+def widened(share: NDArray[np.float64], total: int, slack: float) -> NDArray[np.bool_]:
+    """``(M,)`` whether the bounds of ``column_bounds`` are wider than the slack, so that a count may differ by more than it."""
+    counts = whole_counts(share, total)
+    lower, upper = _within_slack(share, total, slack)
+    return np.asarray((counts < lower) | (counts > upper))
+
+
+def _within_slack(share: NDArray[np.float64], total: int, slack: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The least and the greatest whole number within the slack; for small data the first may exceed the second."""
     exact = share * total
     margin = ROUNDING * np.maximum(1, exact)
     lower = np.maximum(np.ceil(exact * (1 - slack) - margin), 0).astype(np.int64)
     upper = np.minimum(np.floor(exact * (1 + slack) + margin), total).astype(np.int64)
-    return np.minimum(lower, counts), np.maximum(upper, counts)
+    return lower, upper

@@ -1,4 +1,4 @@
-"""The assignment problem in the form every part of the solver takes."""
+"""The assignment problem as the parts of the solver take it, and errors in it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class SolverError(ValueError):
+    """The input is not an assignment problem; the message says what to correct."""
+
+
+class InfeasibleError(SolverError):
+    """No assignment satisfies every constraint; ``slack`` is the smallest that admits one, None if no slack does."""
+
+    def __init__(self, message: str, slack: float | None = None) -> None:
+        super().__init__(message)
+        self.slack = slack
+
+
 @dataclass(frozen=True)
 class Problem:
-    """Maximise the sum of chosen scores: ``k`` columns a row, each column's count within its bounds, no cell that is missing.
+    """Maximise the sum of chosen scores: ``k`` columns per row, each column's count within its bounds, no missing cell.
 
     Attributes:
         scores: ``(N, M)`` C-ordered int8, int32 or int64, in units.
-        missing: What marks a cell that may not be chosen; an integer no cell can hold when there is none.
-        k: ``(N,)`` choices a row, or ``(1,)`` for all rows.
-        lower: ``(M,)`` the fewest rows of each column.
-        upper: ``(M,)`` the most.
-        goal: ``(M,)`` counts to prefer where scores and bounds leave a choice.
-        order: ``(N,)`` row numbers in the order of their ids, or ``(0,)`` when that is the matrix's.
+        missing: Mark of a cell that may not be chosen; an integer that no cell can hold if there is none.
+        k: ``(N,)`` choices of each row, or ``(1,)`` for all rows.
+        lower: ``(M,)`` minimum number of rows of each column.
+        upper: ``(M,)`` maximum number of rows.
+        goal: ``(M,)`` preferred counts among equally good assignments.
+        order: ``(N,)`` row numbers in the order of their ids, or ``(0,)`` for the matrix's order.
     """
 
     scores: NDArray[Any]
@@ -48,5 +60,5 @@ class Problem:
 
     @property
     def choices(self) -> int:
-        """Assignments in all."""
+        """Total number of assignments."""
         return int(self.k.sum()) if len(self.k) > 1 else int(self.k[0]) * self.rows

@@ -1,8 +1,7 @@
-"""Assign rows to columns at the highest value: successive shortest paths on the columns.
+"""Assigns rows to columns at the highest value by successive shortest paths on the columns.
 
-What matters between two columns is the cheapest way to move a row from the one to the other, so paths are searched on M columns
-and one node more, the slack: a column sends its rows there, no more than its upper bound and no fewer than its lower.
-``solver.moves`` keeps the cheapest ways.
+Only the cheapest move of a row between two columns matters, so paths are searched on the M columns and one more node, the slack,
+to which each column sends its rows within its bounds. ``solver.moves`` keeps the cheapest moves.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ LARGEST_STEP = 1 << 58
 
 
 class Columns(NamedTuple):
-    """What the columns need.
+    """Bounds and prices of the columns.
 
     Attributes:
-        fixed: ``(M,)`` rows outside the search that take each column, and prefer what they have at ``price``.
-        lower: ``(M,)`` the fewest rows of each column.
-        upper: ``(M,)`` the most.
-        goal: ``(M,)`` counts to begin near to, which saves time.
-        price: ``(M,)`` in units.
+        fixed: ``(M,)`` number of rows outside the search that take each column, and prefer it at ``price``.
+        lower: ``(M,)`` minimum number of rows.
+        upper: ``(M,)`` maximum number of rows.
+        goal: ``(M,)`` counts to start close to, which saves time.
+        price: ``(M,)`` prices in units.
     """
 
     fixed: NDArray[np.int64]
@@ -49,20 +48,20 @@ def transport(
     columns: Columns,
     spread: int,
 ) -> tuple[int, NDArray[np.int64]]:
-    """Find the prices at which rows choose so that every column's count is within its bounds.
+    """Find prices at which the rows' choices keep every column's count within its bounds.
 
     Args:
-        start: ``(rows + 1,)`` where each row's columns start in the next two.
-        column: The columns it may choose.
+        start: ``(rows + 1,)`` start of each row in the next two arrays.
+        column: The columns that it may choose.
         value: Its score there, less the price.
-        need: ``(rows,)`` how many of them it takes.
-        columns: What the columns need.
-        spread: How far two prices may move apart before rows outside the search would change their choice, in units, or
+        need: ``(rows,)`` number of columns that it takes.
+        columns: The columns' bounds and prices.
+        spread: Distance in units that two prices may move apart before rows outside the search would change their choice, or
             ``NO_LIMIT``.
 
     Returns:
-        ``SOLVED``; ``MOVED`` when prices must move further apart than ``spread``; or ``INFEASIBLE``. And ``(M,)`` prices, optimal
-        if solved and otherwise nearer to it.
+        ``SOLVED``; ``MOVED`` if prices must move further apart than ``spread``; or ``INFEASIBLE``. And ``(M,)`` prices, optimal
+        if solved and otherwise closer to it.
     """
     slack = columns.price.shape[0]
     taken, counts = begin(start, column, value, need, columns)
@@ -108,7 +107,7 @@ def transport(
 def begin(
     start: NDArray[np.int64], column: NDArray[np.int32], value: NDArray[np.int64], need: NDArray[np.int64], columns: Columns
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Give each row its best columns; among equals those that lack most, so that little is left to mend. And the counts."""
+    """Give each row its best columns, among equals those that lack most; returns the edges taken, and the counts."""
     taken = np.zeros(column.shape[0], np.bool_)
     counts = columns.fixed.copy()
     for row in range(need.shape[0]):
@@ -130,7 +129,7 @@ def begin(
 
 @compiled
 def send(columns: Columns, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What each column sends to the slack, as its price has it; and what each node, the slack last, has more than it sends."""
+    """The rows that each column sends to the slack by its price, and the excess of each node, the slack last."""
     slack = counts.shape[0]
     sent = np.empty(slack, np.int64)
     excess = np.zeros(slack + 1, np.int64)
@@ -157,7 +156,7 @@ def nearest_lack(
     parent: NDArray[np.int64],
     done: NDArray[np.bool_],
 ) -> int:
-    """Dijkstra's search at reduced costs, from every node with an excess to the nearest that lacks; -1 when none is reached."""
+    """Search from every node with an excess for the nearest that lacks (Dijkstra, at reduced costs); -1 if none is reached."""
     slack = sent.shape[0]
     for node in range(slack + 1):
         distance[node] = 0 if excess[node] > 0 else FAR
@@ -191,7 +190,7 @@ def nearest_lack(
 
 @compiled
 def apart(shift: NDArray[np.int64]) -> int:
-    """How far the prices of two columns have moved apart."""
+    """The largest distance that the prices of two columns have moved apart."""
     low = high = shift[0]
     for column in range(1, shift.shape[0] - 1):
         low = min(low, shift[column])
@@ -201,10 +200,10 @@ def apart(shift: NDArray[np.int64]) -> int:
 
 @compiled
 def longest_step(step: int, distance: NDArray[np.int64], done: NDArray[np.bool_], shift: NDArray[np.int64], spread: int) -> int:
-    """The part of a price step after which columns are at most ``spread + 1`` apart; ``FAR`` when the step has no end.
+    """The part of a price step after which columns are at most ``spread + 1`` apart; ``FAR`` if the step has no end.
 
-    A row outside the search prefers its choice by more than ``spread``, so up to there it does not lose by it, and the step
-    brings the prices nearer to the optimum.
+    A row outside the search prefers its choice by more than ``spread``, so up to this part it loses nothing, and the step brings
+    the prices closer to the optimum.
     """
     if spread == NO_LIMIT:
         return step
@@ -224,7 +223,7 @@ def longest_step(step: int, distance: NDArray[np.int64], done: NDArray[np.bool_]
 
 @compiled
 def new_prices(price: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Prices after a shift, the slack's being 0."""
+    """Prices after a shift, relative to that of the slack."""
     moved = price.copy()
     for column in range(price.shape[0]):
         moved[column] += shift[column] - shift[price.shape[0]]

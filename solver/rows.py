@@ -1,7 +1,7 @@
-"""What single rows choose at given prices: the k columns of highest ``score - price``, with a tie where the choice is not unique.
+"""Kernels for the choices of single rows at given prices: the k columns of highest ``score - price``, or a tie.
 
-These kernels see every cell, so they are compiled, run on threads, and take the matrix as it is stored. Rows are taken in lanes,
-a column of some dozens of rows at a time, so that the processor's vectors do the comparing. Sets of columns are words of bits.
+They read every cell, so they run on threads and take the matrix as it is stored. They process a column of some dozens of rows
+(lanes) at a time, so that the processor's vectors do the comparing. Sets of columns are words of bits.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from solver.compiled import compiled, inlined
 from solver.fixed_point import NOTHING_MISSING
 
 MOST_COLUMNS = 120
-"""What fits the two words of a key beside the number of picks."""
+"""Maximum number of columns that fit the two words of a key with the number of picks."""
 
 UNTIED = -1
 
 LANES = 64
-"""Rows taken at a time."""
+"""Number of rows processed at a time."""
 
 NEED_SHIFT = np.uint64(56)
 NEED_MASK = np.uint64((1 << 56) - 1)
@@ -28,22 +28,22 @@ NEED_MASK = np.uint64((1 << 56) - 1)
 ONE = np.uint32(1)
 DE_BRUIJN = np.uint32(0x077CB531)
 PLACE = np.zeros(32, np.int64)
-"""The place of a single bit, by the five uppermost bits of its product with a de Bruijn sequence."""
+"""The position of a single bit, by the five uppermost bits of its product with a de Bruijn sequence."""
 for _bit in range(32):
     PLACE[((0x077CB531 << _bit) & (2**32 - 1)) >> 27] = _bit
 
 
 class Lanes(NamedTuple):
-    """Scratch for some rows at a time, in the narrowest type that holds reduced scores; the first LANES of each are in use.
+    """Scratch memory for LANES rows, in the narrowest type for reduced scores.
 
     Attributes:
         price: ``(M,)`` in units.
         reduced: ``(M, LANES)`` score less price.
         best: ``(most choices + 1, LANES)`` the largest of each row, in order.
-        carried: ``(LANES,)`` what an insertion into ``best`` passes down.
+        carried: ``(LANES,)`` the values that an insertion into ``best`` moves down.
         threshold: ``(LANES,)`` the least reduced score among a row's best k.
-        after: ``(LANES,)`` the largest outside them. That of a cell that may not be chosen is below all others.
-        none: ``(1,)`` the reduced score of such a cell.
+        after: ``(LANES,)`` the largest outside them.
+        none: ``(1,)`` the reduced score of a cell that may not be chosen, below all others.
     """
 
     price: NDArray[Any]
@@ -56,7 +56,7 @@ class Lanes(NamedTuple):
 
 
 def lanes(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -> Lanes:
-    """Scratch for the rows of a matrix at given prices."""
+    """Allocate scratch memory for the rows of a matrix at given prices."""
     kind, none = (np.int32, -(1 << 30)) if scores.dtype == np.int8 else (np.int64, -(1 << 62))
     carried, threshold, after = np.empty((3, LANES), kind)
     reduced, best = np.empty((scores.shape[1], LANES), kind), np.empty((most_choices + 1, LANES), kind)
@@ -67,7 +67,7 @@ def lanes(scores: NDArray[Any], price: NDArray[np.int64], most_choices: int) -> 
 def reduce_rows(
     scores: NDArray[Any], missing: int, k: NDArray[np.int64], order: NDArray[np.int64], begin: int, end: int, lane: Lanes
 ) -> None:
-    """Write the reduced scores of up to LANES rows, the best of each, and where its choice ends."""
+    """Write the reduced scores of up to LANES rows, the best of each, and the threshold of its choice."""
     none = lane.none[0]
     columns = scores.shape[1]
     for place in range(end - begin):
@@ -83,7 +83,7 @@ def reduce_rows(
         for place in range(LANES):
             lane.best[rank, place] = none
     if depth == 3:
-        # Two choices a row, as in the paper: all in one go.
+        # Two choices per row, as in the paper, in a single pass.
         first, second, third = lane.best[0], lane.best[1], lane.best[2]
         for column in range(columns):
             for place in range(LANES):
@@ -112,7 +112,7 @@ def reduce_rows(
 
 @inlined
 def find(table: NDArray[np.int32], keys: NDArray[np.uint64], low: np.uint64, high: np.uint64) -> np.int64:
-    """The slot of an open-addressed table that holds a key's group, or the empty one it belongs in."""
+    """The slot of a key's group in an open-addressed table, or the empty slot for it."""
     mixed = (low ^ (high * np.uint64(0xC2B2AE3D27D4EB4F))) * np.uint64(0x9E3779B97F4A7C15)
     slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(table.shape[0] - 1))
     while table[slot] >= 0 and (keys[table[slot], 0] != low or keys[table[slot], 1] != high):
@@ -133,25 +133,21 @@ def scan_ties(
     group_of: NDArray[np.int32],
     dense: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], np.int64, np.int64]:
-    """Find what rows choose at given prices, and group the rows that have a choice by what they choose from.
+    """Find the rows' choices at given prices, and group the rows with open choices by the columns to choose from.
 
     Args:
-        scores: ``(N, M)`` scores in units.
-        missing: What marks a cell that may not be chosen.
-        k: ``(N,)`` choices a row, or ``(1,)`` for all rows.
-        lane: Scratch, with the prices.
-        order: ``(N,)`` row numbers in the order of their ids, or ``(0,)`` when that is the matrix's.
-        begin: First position in that order.
+        scores, missing, k, order: As in ``Problem``.
+        lane: Scratch memory, with the prices.
+        begin: First position in the order.
         end: One past the last position.
-        chosen: ``(N, max k)``; set to the columns each row must take, in order, and -1 for what is open.
+        chosen: ``(N, max k)``; set to the columns that each row must take, in order, and -1 for open choices.
         group_of: ``(N,)`` by position; set to each row's group, -1 for a row without a choice.
-        dense: How many groups there can be, if so few that each has a place of its own: that of the tied columns, read as a
-            number, beside how many less one a row takes. Else 0, and groups are numbered as they are found.
+        dense: The number of possible groups, if each has its own place: the tied columns as a number, and above it the number of
+            picks less one. Otherwise 0, and groups are numbered as they are found.
 
     Returns:
-        ``(G, 2)`` keys: the tied columns, and how many of them a row takes in the uppermost byte; ``(G,)`` rows of each group;
-        ``(M,)`` rows that must take each column; and the sum of what rows choose, less its price, in two parts: the first times
-        2**32 and the second.
+        ``(G, 2)`` keys: the tied columns, with the number of picks in the uppermost byte; ``(G,)`` rows of each group; ``(M,)``
+        rows that must take each column; and the sum of the reduced scores of all choices as ``high * 2**32 + low``.
     """
     columns = scores.shape[1]
     fixed = np.zeros(columns, np.int64)
@@ -243,17 +239,17 @@ def deal(
 ) -> None:
     """Deal each group's picks to its rows.
 
-    The picks are laid end to end, column by column. Of the group's n rows the t-th in order takes those at t, t + n, t + 2n and
-    so on: distinct columns, as no column has more than n. Before that t is multiplied by a stride near the golden section of n,
-    modulo n, so that neighbours in the order get different columns and no column goes to one stretch of rows.
+    The picks form a sequence, column by column. Of the group's n rows the t-th takes those at t, t + n, t + 2n and so on:
+    distinct columns, because no column has more than n. First t is multiplied by a stride close to the golden section of n,
+    modulo n, so that neighbours get different columns and no column goes to one stretch of rows.
 
     Args:
-        order, begin, end, group_of: As in ``scan_ties``, ``group_of`` as it left it.
+        order, begin, end, group_of: As in ``scan_ties``, which sets ``group_of``.
         names: Number of each group of this block among all groups.
-        turn: ``(G,)`` the turn of each group's first row in this block; goes on.
-        hands: ``(G, 3)`` of each group its stride, its rows, and the picks of each row.
-        ends: ``(G, M)`` where each column's picks end, padded to whole vectors with what lies behind all.
-        chosen: ``(N, max k)`` as ``scan_ties`` left it; completed.
+        turn: ``(G,)`` the turn of each group's next row; updated.
+        hands: ``(G, 3)`` each group's stride, number of rows, and picks per row.
+        ends: ``(G, M)`` end of each column's picks, padded to whole vectors with a number beyond all.
+        chosen: ``(N, max k)`` from ``scan_ties``; completed.
     """
     for position in range(begin, end):
         if group_of[position] == UNTIED:
@@ -268,7 +264,7 @@ def deal(
         while taken < chosen.shape[1] and chosen[row, taken] >= 0:
             taken += 1
         for _ in range(hands[group, 2]):
-            # The columns whose picks end at or before this one.
+            # The number of columns whose picks end at or before this one is the column of this one.
             column = np.int32(0)
             for place in range(ends.shape[1]):
                 column += np.int32(ends[group, place] <= pick)
@@ -285,15 +281,13 @@ def deal(
 def open_rows(
     scores: NDArray[Any], missing: int, k: NDArray[np.int64], lane: Lanes, spread: int, begin: int, end: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Find the rows whose choice may change while prices move apart by no more than ``spread``, and what each may choose.
+    """Find the rows whose choice may change while prices move apart by at most ``spread`` units, and their possible columns.
 
-    Args:
-        scores, missing, k, lane, begin, end: As in ``scan_ties``, in the matrix's order.
-        spread: In units.
+    The other arguments are as in ``scan_ties``, in the matrix's order.
 
     Returns:
-        ``(rows + 1,)`` where each open row's columns start; their column and their reduced score; ``(rows,)`` how many of them it
-        takes; and ``(M,)`` rows that take each column at any such prices.
+        ``(rows + 1,)`` start of each open row's columns; their numbers and reduced scores; ``(rows,)`` number of them that it
+        takes; and ``(M,)`` number of rows that take each column at any such prices.
     """
     columns = scores.shape[1]
     none = lane.none[0]
@@ -339,7 +333,7 @@ def open_rows(
 
 @compiled
 def margins(scores: NDArray[Any], missing: int, k: NDArray[np.int64], lane: Lanes) -> NDArray[np.int64]:
-    """How far each row's last choice lies above the first it does not take, in units; ``(N,)``."""
+    """``(N,)`` distance in units between each row's last choice and the best column that it does not take."""
     in_order = np.empty(0, np.int64)
     margin = np.empty(scores.shape[0], np.int64)
     for base in range(0, scores.shape[0], LANES):

@@ -1,7 +1,7 @@
-"""Find optimal prices: on a small sample first, then on larger ones, then on all rows, each from where the last ended.
+"""Finds optimal prices on a small sample, then on larger ones, then on all rows, each starting from the last prices.
 
-Prices from n rows are off by about 1 / sqrt(n) of what all rows say, so on the next level only a small part of rows can change
-their choice. Those alone are searched.
+Prices from n rows have a relative error of about 1 / sqrt(n), so on the next level only a small part of the rows can change their
+choice. Only these are searched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.blocks import over_blocks
+from solver.compiled import over_blocks
 from solver.fixed_point import NOTHING_MISSING, widest
 from solver.problem import Problem
 from solver.row_flow import MOVED, NO_LIMIT, Columns, transport
@@ -22,30 +22,30 @@ from solver.ties import find_ties, share_ties
 
 SMALLEST_SAMPLE = 200
 LARGEST_RATIO = 64
-"""The next level has at most this many times the rows."""
+"""Maximum ratio of the rows of two successive levels."""
 
 SEED = 20_261_121
-"""Which rows a sample takes changes the time a search takes, and nothing else."""
+"""Seed of the samples, which affect the time of a search, but not its result."""
 
 MOST_TRIES = 40
-"""Scans of a sample. One that can keep its bounds takes few."""
+"""Maximum number of scans of a sample. A feasible one needs few."""
 
 SCANS_A_SPREAD = 3
-"""Scans within a spread before it is widened. A wide one opens many rows, and every move of theirs is held in memory."""
+"""Scans within a spread before it is widened. A wide spread opens many rows, whose moves are all held in memory."""
 
 UNBOUNDED = 1 << 60
-"""Further than prices can be apart."""
+"""More than prices can be apart."""
 
 DEVIATIONS = 6
-"""A level searches the rows that could change their choice if prices were off by this many standard deviations."""
+"""Error of prices, in standard deviations, for which a level searches all rows that could change their choice."""
 
 
 def search(problem: Problem, progress: Callable[[str], None]) -> tuple[NDArray[np.int64], int]:
     """Find prices for all rows.
 
     Returns:
-        ``(M,)`` prices in units, optimal unless rows tie at them in a way that must move them further. And how far apart they
-        may still be moved, for what follows, in units.
+        ``(M,)`` prices in units, optimal unless ties at them require further moves; and the distance in units that they may still
+        move apart.
     """
     price = np.zeros(problem.columns, np.int64)
     spread = NO_LIMIT
@@ -65,7 +65,7 @@ def search(problem: Problem, progress: Callable[[str], None]) -> tuple[NDArray[n
 
 
 def levels(rows: int) -> list[int]:
-    """Rows of each level, the last being all."""
+    """Number of rows of each level, up to all rows."""
     if rows <= 2 * SMALLEST_SAMPLE:
         return [rows]
     steps = int(np.ceil(np.log(rows / SMALLEST_SAMPLE) / np.log(LARGEST_RATIO)))
@@ -73,9 +73,9 @@ def levels(rows: int) -> list[int]:
 
 
 def sample(problem: Problem, size: int, chance: np.random.Generator) -> Problem:
-    """A problem of some of the rows, with column bounds in proportion, rounded outward.
+    """Sample some of the rows, with proportional column bounds, rounded outward.
 
-    Where cells are missing the rows drawn may be unable to keep these, so they are also relaxed by what chance makes of a count.
+    If cells are missing, the sample may be unable to satisfy these, so they are relaxed by two standard deviations of a count.
     """
     rows = np.sort(chance.integers(0, problem.rows, size))
     k = problem.k[rows] if len(problem.k) > 1 else problem.k
@@ -94,7 +94,7 @@ def sample(problem: Problem, size: int, chance: np.random.Generator) -> Problem:
 
 
 def refine(problem: Problem, price: NDArray[np.int64], spread: int, most_tries: int | None = None) -> NDArray[np.int64]:
-    """Bring prices to the optimum of a problem, or as near as ``most_tries`` scans do: a sample may have no assignment at all."""
+    """Move prices to the optimum of a problem, or as close as ``most_tries`` scans get: a sample may have no assignment."""
     tries = 0
     while most_tries is None or tries < most_tries:
         if spread == 0:
@@ -109,27 +109,27 @@ def refine(problem: Problem, price: NDArray[np.int64], spread: int, most_tries: 
                 return price
         tries += 1
         if tries % (problem.columns if spread == 0 else SCANS_A_SPREAD) == 0:
-            # Prices move by a unit a scan while only ties are searched, which is soon enough where units are few.
+            # Prices move by one unit per scan while only ties are searched, which suffices if scores have few units.
             spread = widened(spread)
     return price
 
 
 def within_reach(problem: Problem, price: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Prices no further from 0 than a path through all columns can make optimal ones; a sample's may know no limit."""
+    """Clip prices to the largest distance from 0 of optimal ones, a path through all columns; a sample's may exceed it."""
     span = {1: 2**8, 4: 2**32}.get(problem.scores.itemsize, 2 ** (widest(problem.columns) + 1))
     reach = span * (problem.columns + 1)
     return np.clip(price, -reach, reach)
 
 
 def widened(spread: int) -> int:
-    """A larger spread, after one within which prices were not to be found."""
+    """The spread to try after one that was too narrow."""
     return min(4 * max(spread, 1), UNBOUNDED)
 
 
 def core(
     problem: Problem, price: NDArray[np.int64], spread: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], Columns]:
-    """The rows whose choice may change while prices move apart by no more than ``spread``, and what the columns need."""
+    """The rows whose choice may change while prices move apart by at most ``spread``, and the columns' bounds."""
 
     def scan(begin: int, end: int) -> tuple[NDArray[Any], ...]:
         lane = lanes(problem.scores, price, problem.most_choices)
@@ -137,10 +137,9 @@ def core(
         return open_rows(problem.scores, problem.missing, problem.k, lane, limit, begin, end)
 
     scans = over_blocks(problem.rows, scan)
-    passed = np.cumsum([0] + [len(found[1]) for found in scans])
-    start = np.concatenate(
-        [np.zeros(1, np.int64)] + [found[0][1:] + offset for found, offset in zip(scans, passed, strict=False)]
-    )
-    column, value, need = (np.concatenate([found[part] for found in scans]) for part in (1, 2, 3))
-    fixed = sum((found[4] for found in scans), np.zeros(problem.columns, np.int64))
+    offsets = np.cumsum([0] + [len(block[1]) for block in scans])
+    starts = [block[0][1:] + offset for block, offset in zip(scans, offsets, strict=False)]
+    start = np.concatenate([np.zeros(1, np.int64), *starts])
+    column, value, need = (np.concatenate([block[part] for block in scans]) for part in (1, 2, 3))
+    fixed = sum((block[4] for block in scans), np.zeros(problem.columns, np.int64))
     return start, column, value, need, Columns(fixed, problem.lower, problem.upper, problem.goal, price)

@@ -1,4 +1,4 @@
-"""The one path from a problem to its assignment: prices, the ties they leave, and proof."""
+"""Solves a problem: prices, the ties at these prices, and a proof of optimality."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solver.search import refine, search, widened
 from solver.ties import Ties, find_ties, settle, share_ties
 
 METHODS = ("search", "highs")
-"""Where the first prices come from: our own search over samples, or HiGHS on the whole linear programme."""
+"""Sources of the first prices: the search over samples, or HiGHS on the whole linear programme."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Solution:
     Attributes:
         chosen: ``(N, max k)`` column numbers in order, -1 after a row's last.
         certificate: The proof, with the prices.
-        bound: What no assignment exceeds, in units: the dual's value at those prices.
-        ties: How many rows have a choice at those prices.
+        bound: Upper bound of the objective, in units: the dual's value at these prices.
+        ties: Number of rows with a choice at these prices.
     """
 
     chosen: NDArray[np.int16]
@@ -38,9 +38,8 @@ class Solution:
 def solve(problem: Problem, method: str, progress: Callable[[str], None]) -> Solution:
     """Solve a feasible problem.
 
-    Optimal prices are found first, by any method, and any optimal assignment at them. Its certificate names the one vector of
-    prices that all optimal assignments share; at these the ties are found again and settled by rule. So the result depends on the
-    problem only.
+    Either method finds optimal prices and some optimal assignment. Its certificate contains the unique prices that all optimal
+    assignments share; the ties at these are settled by rule, so the result depends on the problem only.
     """
     price, spread = highs.prices(problem, progress) if method == "highs" else search(problem, progress)
     chosen, price, ties = _settle_optimal(problem, price, spread, progress)
@@ -57,7 +56,7 @@ def solve(problem: Problem, method: str, progress: Callable[[str], None]) -> Sol
 def _settle_optimal(
     problem: Problem, price: NDArray[np.int64], spread: int, progress: Callable[[str], None]
 ) -> tuple[NDArray[np.int16], NDArray[np.int64], Ties]:
-    """Settle ties at given prices, or at better ones if these are not optimal. The assignment, the prices, their ties."""
+    """Settle ties at given prices, or at better ones if these are not optimal; returns the assignment, prices and ties."""
     steps = 0
     while True:
         progress("settling ties")

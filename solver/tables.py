@@ -1,4 +1,4 @@
-"""Scores as users hold them: NumPy arrays, pandas and polars frames, SciPy's sparse matrices."""
+"""Reads scores from NumPy arrays, pandas and polars frames, and SciPy's sparse matrices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.errors import SolverError
+from solver.problem import SolverError
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Table:
 
     Attributes:
         values: ``(N, M)``; NaN is a missing score.
-        present: ``(N, M)`` False where a score is missing, or None when ``values`` tells.
+        present: ``(N, M)`` False for missing scores, or None if ``values`` marks them.
         labels: The attributes' names, or None.
         ids: ``(N,)`` the rows' ids, or None.
     """
@@ -30,11 +30,11 @@ class Table:
 
 
 def read_table(scores: Any, labels: Sequence[Any] | None = None) -> Table:
-    """Take a score matrix in any of the forms users hold it in.
+    """Read a score matrix.
 
     Args:
-        scores: ``(N, M)`` array or nested sequence; a pandas or polars frame of a column an attribute; or a SciPy sparse matrix,
-            in which a cell that is not stored is a missing score.
+        scores: ``(N, M)`` array or nested sequence; a pandas or polars frame with a column for each attribute; or a SciPy sparse
+            matrix, in which a cell that is not stored is a missing score.
         labels: The attributes' names, in place of a frame's.
 
     Raises:
@@ -73,7 +73,7 @@ def _pandas(frame: Any) -> Table:
 
 
 def _index(index: Any) -> NDArray[Any] | None:
-    """A pandas index as row ids; None where it counts the rows, names one twice, or cannot be ordered."""
+    """A pandas index as row ids; None if it counts the rows, repeats an id, or cannot be ordered."""
     if (type(index).__name__ == "RangeIndex" and index.step > 0) or not index.is_unique:
         return None
     ids: NDArray[Any] = index.to_numpy()
@@ -103,10 +103,10 @@ def _sparse(matrix: Any) -> Table:
 
 
 def id_order(ids: Any, rows: int) -> NDArray[np.int64]:
-    """Row numbers in the order of their ids; empty when that is the order they are in.
+    """Row numbers in the order of their ids; empty if they already are in this order.
 
     Raises:
-        SolverError: Not one id a row, an id twice, or ids that cannot be compared.
+        SolverError: There is not one id per row, an id is repeated, or ids cannot be compared.
     """
     if ids is None:
         return np.empty(0, np.int64)
@@ -115,9 +115,9 @@ def id_order(ids: Any, rows: int) -> NDArray[np.int64]:
         raise SolverError(f"there are {rows:,} rows, and ids of shape {values.shape}; give one id a row")
     try:
         order = np.argsort(values, kind="stable")
-        again = values[order[1:]] == values[order[:-1]]
+        repeated = values[order[1:]] == values[order[:-1]]
     except TypeError:
         raise SolverError("row ids must all be of one kind, to be put in order") from None
-    if again.any():
-        raise SolverError(f"row id {values[order[1:]][again].tolist()[0]!r} occurs twice")
+    if repeated.any():
+        raise SolverError(f"row id {values[order[1:]][repeated].tolist()[0]!r} occurs twice")
     return np.empty(0, np.int64) if (order[1:] > order[:-1]).all() else order.astype(np.int64)

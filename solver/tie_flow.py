@@ -1,7 +1,7 @@
-"""Share groups of tied rows between their columns: a flow where every move is free, so only counts matter.
+"""Distributes groups of tied rows among their columns: a flow in which every move is free, so only counts matter.
 
-Between two columns any group that has rows in the one and room in the other can carry a move. A cursor for each ordered pair of
-columns stands at the first group that may; groups before it cannot.
+Any group with rows in one column and room in another can carry a move between the two. A cursor for each ordered pair of columns
+points to the first group that may; no earlier group can.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOT_THERE = -1
 
 
 def no_flow(member: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """A flow from groups to columns to begin with, from which columns each group may choose."""
+    """The empty flow from groups to columns, given the columns that each group may choose."""
     return np.where(member, np.int32(0), np.int32(NOT_THERE))
 
 
@@ -30,20 +30,20 @@ def share(
     goal: NDArray[np.int64],
     approach: bool,
 ) -> tuple[int, NDArray[np.bool_]]:
-    """Share each group's picks between its columns so that every count is within its bounds.
+    """Distribute each group's picks among its columns so that every count is within its bounds.
 
     Args:
-        flow: ``(G, M)`` as ``no_flow`` makes it; set to each group's rows that take the column, -1 where it may not.
-        size: ``(G,)`` rows of each group.
-        need: ``(G,)`` picks of each of its rows.
-        counts: ``(M,)`` rows outside the groups that take each column; the groups' are added.
+        flow: ``(G, M)`` from ``no_flow``; set to the number of each group's rows that take the column, -1 if it may not.
+        size: ``(G,)`` number of rows of each group.
+        need: ``(G,)`` number of picks of each of its rows.
+        counts: ``(M,)`` number of rows outside the groups that take each column; the groups' rows are added.
         lowest, highest: ``(M,)`` bounds on the counts.
-        goal: ``(M,)`` counts to be near to.
-        approach: Whether to come as near the goal as the bounds and groups allow, in squares. Otherwise it only guides the start.
+        goal: ``(M,)`` preferred counts.
+        approach: Whether to minimise the squared distance to the goal. Otherwise the goal only guides the start.
 
     Returns:
-        0, and nothing else of use, when it is done. Else 1 and the columns that together have too many rows and cannot pass one
-        on; or -1 and those that together have too few and cannot receive one.
+        0 on success, with no meaning of the second value. Else 1 and the columns that together have too many rows and cannot pass
+        one on; or -1 and those that together have too few and cannot receive one.
     """
     columns = counts.shape[0]
     lack = np.empty(columns, np.int64)
@@ -85,8 +85,8 @@ def share(
             amount = min(lowest[target] - counts[target], counts[source] - lowest[source])
             carry(source, target, amount, False, flow, size, cursor, parent, queue, counts)
 
-    # The counts that keep all groups whole are the bases of an integral base polytope, on which a separable convex function that
-    # no exchange of one unit improves is at its least (Murota, Discrete Convex Analysis, 2003, theorem 6.26).
+    # The feasible counts are the bases of an integral base polytope, on which a separable convex function that no exchange of one
+    # unit improves is minimal (Murota, Discrete Convex Analysis, 2003, theorem 6.26).
     improved = approach
     while improved:
         improved = False
@@ -110,7 +110,7 @@ def share(
 
 @compiled
 def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int64], lack: NDArray[np.int64]) -> None:
-    """Give each group's picks to those of its columns that lack most, so that little is left to mend; ``lack`` goes down."""
+    """Give each group's picks to those of its columns that lack most, and reduce ``lack``."""
     members = np.empty(flow.shape[1], np.int64)
     for group in range(flow.shape[0]):
         width = 0
@@ -131,7 +131,7 @@ def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int6
             column = members[most]
             amount = min(units, size[group] - flow[group, column])
             if second >= 0:
-                # Level with the next, or an even part where they are level: later groups make up for what that is off.
+                # Down to the level of the next column, or an even part if both are level: later groups correct the rest.
                 amount = min(amount, max(lack[column] - lack[members[second]], even))
             flow[group, column] += amount
             lack[column] -= amount
@@ -143,7 +143,7 @@ def fill(flow: NDArray[np.int32], size: NDArray[np.int64], need: NDArray[np.int6
 
 @compiled
 def carrier(source: int, sink: int, flow: NDArray[np.int32], size: NDArray[np.int64], cursor: NDArray[np.int64]) -> int:
-    """The first group that can move a row from one column to another; the number of groups when there is none."""
+    """The first group that can move a row from one column to another; the number of groups if there is none."""
     group = int(cursor[source, sink])
     while group < flow.shape[0] and (
         flow[group, source] <= 0 or flow[group, sink] == NOT_THERE or flow[group, sink] == size[group]
@@ -164,7 +164,7 @@ def explore(
     queue: NDArray[np.int64],
     reached: NDArray[np.bool_],
 ) -> None:
-    """Find the columns a row can move to from ``start``, or, backward, those it can come from; by the fewest moves."""
+    """Find the columns that a row can move to from ``start``, or, backward, those that it can come from, by the fewest moves."""
     reached[:] = False
     reached[start] = True
     parent[start] = -1
@@ -198,7 +198,7 @@ def carry(
     through: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Move up to ``amount`` rows along the path found: as many as one round of first carriers can, which is at least one."""
+    """Move up to ``amount`` rows along the path: as many as the first carriers can, which is at least one."""
     end = target if forward else source
     node = end
     while parent[node] >= 0:
@@ -213,7 +213,7 @@ def carry(
         group = through[node]
         flow[group, before] -= amount
         flow[group, after] += amount
-        # The group may now carry other moves: into the column it left, out of the one it came to.
+        # The group may now carry other moves: into the column that it left, out of the one that it entered.
         for column in range(flow.shape[1]):
             if flow[group, column] > 0:
                 cursor[column, before] = min(cursor[column, before], group)

@@ -1,4 +1,4 @@
-"""Settle the rows that prices leave a choice: at optimal prices this is all that is left to decide."""
+"""Settles the rows with a choice at given prices; at optimal prices nothing else is left to decide."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.blocks import over_blocks
-from solver.compiled import whole_vectors
+from solver.compiled import over_blocks, whole_vectors
 from solver.problem import Problem
 from solver.rows import NEED_MASK, NEED_SHIFT, deal, lanes, scan_ties
 from solver.tie_flow import no_flow, share
 
 MOST_PLACES = 1 << 18
-"""Up to this many groups each has a place of its own in a table; beyond, they are hashed."""
+"""Number of groups up to which each has its own place in a table; more are hashed."""
 
 
 @dataclass(frozen=True)
 class Ties:
-    """What all rows choose at given prices.
+    """The choices of all rows at given prices.
 
     Attributes:
-        chosen: ``(N, max k)`` the columns each row must take, in order; -1 for what is open.
-        member: ``(G, M)`` which columns each group of rows may choose from. Groups of few columns come first, then by which.
-        size: ``(G,)`` rows of each group.
-        need: ``(G,)`` columns each of its rows takes of them.
-        fixed: ``(M,)`` rows that must take each column.
-        value: The sum of ``score - price`` over what rows choose, in units.
+        chosen: ``(N, max k)`` the columns that each row must take, in order; -1 for open choices.
+        member: ``(G, M)`` whether each group of rows may choose each column. Groups are ordered by number of columns, then
+            columns.
+        size: ``(G,)`` number of rows of each group.
+        need: ``(G,)`` number of these columns that each of its rows takes.
+        fixed: ``(M,)`` number of rows that must take each column.
+        value: The sum of ``score - price`` over the rows' choices, in units.
         group_of: ``(N,)`` by position in the order of ids: each row's group in its block, -1 for a row without a choice.
         blocks: For each block of rows its first position, the number of each of its own groups, and the rows of each.
     """
@@ -44,7 +44,7 @@ class Ties:
 
     @property
     def rows(self) -> int:
-        """How many rows have a choice."""
+        """Number of rows with a choice."""
         return int(self.size.sum())
 
 
@@ -83,7 +83,7 @@ def find_ties(problem: Problem, price: NDArray[np.int64]) -> Ties:
 
 
 def _number_places(sizes: NDArray[np.int64], columns: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
-    """Number the groups that occur, those of few columns first: the two words of each one's key, and the number of each place."""
+    """Number the groups that occur by their columns; returns the two words of each group's key, and the number of each place."""
     places = np.flatnonzero(sizes)
     low = (places & ((1 << columns) - 1)).astype(np.uint64)
     by = np.argsort(np.bitwise_count(low), kind="stable")
@@ -94,13 +94,13 @@ def _number_places(sizes: NDArray[np.int64], columns: int) -> tuple[NDArray[np.u
 
 
 def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int32]]:
-    """The same from the keys of all blocks, where a group of several blocks occurs more than once: the number of each key."""
+    """Number the groups as ``_number_places`` does, from the keys of all blocks, in which a group may occur several times."""
     low, high = keys.T
     width = np.bitwise_count(low) + np.bitwise_count(high & NEED_MASK)
     if (high & NEED_MASK).any() or (low >> np.uint64(48)).any():
         by = np.lexsort((low, high, width))
     else:
-        # The same in one word.
+        # The same order from a single word.
         by = np.argsort(low | (high >> NEED_SHIFT << np.uint64(48)) | (width.astype(np.uint64) << np.uint64(56)), kind="stable")
     fresh = np.ones(len(by), bool)
     fresh[1:] = (keys[by[1:]] != keys[by[:-1]]).any(axis=1)
@@ -111,11 +111,11 @@ def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[
 
 @dataclass(frozen=True)
 class Sharing:
-    """How tied rows are shared between columns.
+    """The distribution of tied rows among columns.
 
     Attributes:
-        flow: ``(G, M)`` rows of each group that take each column, -1 where it may not.
-        better: None when the counts keep their bounds; else prices nearer the optimum than those the ties were found at.
+        flow: ``(G, M)`` number of rows of each group that take each column, -1 if it may not.
+        better: None if the counts are within their bounds; else prices closer to the optimum than those of the ties.
     """
 
     flow: NDArray[np.int32]
@@ -123,13 +123,9 @@ class Sharing:
 
 
 def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approach: bool) -> Sharing:
-    """Share tied rows between columns so that counts keep the bounds that prices ask for.
+    """Distribute tied rows among columns so that counts are within the bounds that ``(M,)`` prices in units imply.
 
-    Args:
-        problem: The problem.
-        price: ``(M,)`` in units.
-        ties: As found at them.
-        approach: Whether to come as near the goal as the bounds allow, too.
+    ``approach`` also brings the counts as close to the problem's goal as the bounds allow.
     """
     flow = no_flow(ties.member)
     lowest = np.where(price > 0, problem.upper, problem.lower)
@@ -139,7 +135,7 @@ def share_ties(problem: Problem, price: NDArray[np.int64], ties: Ties, *, approa
 
 
 def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
-    """Complete each tied row's choice. ``(N, max k)``, columns in order and -1 after a row's last; it is that of the ties."""
+    """Complete each tied row's choice in ``ties.chosen``, in place: ``(N, max k)`` columns in order, -1 after a row's last."""
     stride = golden_strides(ties.size)
     hands = np.column_stack((stride, ties.size, ties.need)).astype(np.int32)
     ends = np.full((len(stride), whole_vectors(problem.columns)), np.iinfo(np.int32).max, np.int32)
@@ -148,8 +144,8 @@ def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
     turns = {}
     for begin, names, sizes in ties.blocks:
         turns[begin] = (names, (seen * stride % ties.size).astype(np.int32))
-        there = np.flatnonzero(sizes)
-        seen[names[there]] += sizes[there]
+        present = np.flatnonzero(sizes)
+        seen[names[present]] += sizes[present]
 
     def write(begin: int, end: int) -> None:
         names, turn = turns[begin]
@@ -160,7 +156,7 @@ def settle(problem: Problem, ties: Ties, sharing: Sharing) -> NDArray[np.int16]:
 
 
 def golden_strides(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each group size a stride near its golden section, coprime to it."""
+    """For each group size a stride close to its golden section and coprime to it."""
     stride = np.maximum(1, np.rint(sizes * (math.sqrt(5) - 1) / 2).astype(np.int64))
     shared = np.flatnonzero(np.gcd(stride, sizes) != 1)
     while len(shared):

@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's chat API: vLLM, SGLang, llama.cpp, Ollama, on this machine or across a fleet."""
+"""Asks any server with OpenAI's chat API: vLLM, SGLang, llama.cpp, Ollama, on this machine or across a fleet."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 import os
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from judges.constraint import answer_pattern
-from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
-from judges.errors import CannotContinueError, ContextOverflowError, EngineError, RequestError, ServerOverflowError
+from judges.engines.engine import THINK, Engine, EngineIdentity, Generation, Request, Token, Usage, alternatives_of
+from judges.errors import CannotContinueError, ContextOverflowError, EngineError, RequestError, ServerOverflowError, reason_of
 from judges.judge import Message
 
 API_KEY_VARIABLE = "MAGISTRATE_API_KEY"
@@ -25,21 +25,20 @@ SPECIAL_TOKEN = re.compile(
     r"|</?(?:bos|eos|pad|unk|mask|sop|eop|image|think|tool_call|tool_response)>"
     r"|\[/?(?:INST|[A-Z]+(?:_[A-Z]+)+|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|IMG)\]"
 )
-"""Spellings of special tokens of the open model families. A server encodes the prompt, out of our reach."""
-
+"""Spellings of special tokens of the open model families, which a server may encode as such."""
 
 TOO_LONG = re.compile(r"context.{0,40}(length|window|size)|maximum.{0,40}tokens|too (long|large)", re.IGNORECASE)
 FINISHED = ("stop", "length", "eos", None)
 
 
 def defuse(text: str) -> str:
-    """The text with a zero-width space inside each spelling of a special token, so that no server reads one as a token."""
+    """Insert a zero-width space into each spelling of a special token, so that no server encodes it as one."""
     return SPECIAL_TOKEN.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """How a family of servers takes a constraint."""
+    """How a family of servers accepts a constraint."""
 
     name: str
     takes_pattern: bool
@@ -55,23 +54,29 @@ class _Dialect:
 
 
 DIALECTS = (_Dialect("structured_outputs", True), _Dialect("regex", True), _Dialect("json_schema", False))
-"""vLLM's own field, SGLang's own, and OpenAI's, in the order in which the probe tries them."""
+"""The fields of vLLM, SGLang and OpenAI, in the order in which the probe tries them."""
+
+
+PROBE_ATTEMPTS = 2
+"""Tries of each question of the probe after one that has failed for all tries of a request."""
+
+IGNORED = ": ignored"
+"""Ends the probe's note on a dialect that the server accepts without obeying it."""
 
 
 class EndpointEngine(Engine):
-    """Asks a server that speaks OpenAI's chat API.
+    """Asks a server with OpenAI's chat API.
 
-    A request is tried again, with growing pauses, after a lost connection, a time-out, 429 and 5xx, and where the server stopped
-    in the middle of the answer. An API key is read from
-    ``MAGISTRATE_API_KEY``. Where the server runs a newer or older schema language than it says, the probe at the start finds
-    out: it asks for an answer no model would give by itself.
+    A request is retried, with growing pauses, after a lost connection, a time-out, 429 and 5xx, and if the server stops in the
+    middle of an answer. The API key is read from ``MAGISTRATE_API_KEY``. A probe at the start asks for an answer that no model
+    would give by itself, to find out how the server accepts a constraint.
 
     Args:
         model: The model's name on the server; ``None`` takes the only one it serves.
-        base_url: Where the API lives, ``http://127.0.0.1:8000/v1`` for example.
-        window: How many requests are in flight at once.
+        base_url: URL of the API, for example ``http://127.0.0.1:8000/v1``.
+        concurrency: Maximum number of concurrent requests.
         timeout: Seconds to wait for one answer.
-        attempts: How often a request is tried in all.
+        attempts: Maximum number of tries of a request.
     """
 
     max_alternatives = 20
@@ -81,12 +86,12 @@ class EndpointEngine(Engine):
         model: str | None,
         *,
         base_url: str,
-        window: int = 64,
+        concurrency: int = 64,
         timeout: float = 300.0,
         attempts: int = 5,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self.window = window
+        self.concurrency = concurrency
         self.attempts = attempts
         self._model = model
         self._version = "unknown"
@@ -110,7 +115,7 @@ class EndpointEngine(Engine):
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(self._timeout, connect=min(10.0, self._timeout)),
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            limits=httpx.Limits(max_connections=self.window, max_keepalive_connections=self.window),
+            limits=httpx.Limits(max_connections=self.concurrency, max_keepalive_connections=self.concurrency),
         )
         await self._choose_model()
         await self._find_version()
@@ -122,10 +127,11 @@ class EndpointEngine(Engine):
             self._client = None
 
     async def generate(self, request: Request) -> Generation:
-        if request.answer_start and not self._dialect.takes_pattern:
-            raise CannotContinueError("this server takes no regular expression, so a cut-off answer cannot be gone on with")
+        start = request.answer_start if request.thought is None else request.thought + THINK.closes + request.answer_start
+        if start and not self._dialect.takes_pattern:
+            raise CannotContinueError("this server takes no regular expression, so a truncated answer cannot be continued")
         messages = [Message(message.role, defuse(message.content)) for message in request.messages]
-        await self._check_length(messages, request)
+        await self._check_length(messages, request.max_tokens, start)
         body: dict[str, Any] = {
             "model": self._model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
@@ -135,23 +141,32 @@ class EndpointEngine(Engine):
         }
         if request.alternatives and self.gives_alternatives:
             body |= {"logprobs": True, "top_logprobs": min(request.alternatives, self.max_alternatives)}
+        if request.top_k:
+            body |= {"top_k": request.top_k}
         if request.seed is not None:
             body |= {"seed": request.seed}
-        if request.stop:
-            body |= {"stop": [request.stop]}
-        if request.answer_start:
-            body["messages"].append({"role": "assistant", "content": request.answer_start})
+        if request.thinks:
+            body |= {"stop": [THINK.ends]}
+        if start:
+            body["messages"].append({"role": "assistant", "content": start})
             body |= {"add_generation_prompt": False, "continue_final_message": True}
         for attempt in range(self.attempts):
-            answer = await self._post("/chat/completions", body)
+            answer = await self._send("/chat/completions", body)
             if not _aborted(answer):
                 break
-            await asyncio.sleep(_pause(attempt))  # the server is stopping; another one may take its place
+            await asyncio.sleep(_pause(attempt))  # the server is stopping; another one may replace it
         return _generation(answer)
+
+    async def likelihood(self, prompt: str, text: str) -> Sequence[float]:
+        before, after = defuse(prompt), defuse(text)
+        if not after:
+            raise RequestError("the text has no tokens")
+        asked = {"prompt": before + after, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
+        return _given(await self._send("/completions", {"model": self._model, **asked}), len(after))
 
     async def _choose_model(self) -> None:
         try:
-            listing = await self._get("/models")
+            listing = await self._send("/models")
         except RequestError as error:
             advice = f"; set {API_KEY_VARIABLE}" if "HTTP 401" in str(error) or "HTTP 403" in str(error) else ""
             raise EngineError(f"{self.base_url} does not list its models ({error}){advice}") from error
@@ -166,64 +181,71 @@ class EndpointEngine(Engine):
 
     async def _find_version(self) -> None:
         try:
-            answer = await self._get("/version", root=True)
+            answer = await self._send("/version", root=True)
         except RequestError:
-            return  # only some servers tell their version
+            return  # only some servers report their version
         self._version = str(answer.get("version", "unknown"))
 
     async def _probe(self) -> None:
-        """Find the dialect in which the server obeys a schema. Some servers take the field and silently ignore it."""
+        """Find the dialect in which the server enforces a schema. Some servers accept the field and silently ignore it."""
+        patience = self.attempts
+        try:
+            refusals = await self._refusals()
+        finally:
+            self.attempts = patience
+        if refusals and not any(refusal.endswith(IGNORED) for refusal in refusals):
+            raise EngineError(f"the server at {self.base_url} answers no question ({'; '.join(refusals)})")
+        if refusals:
+            raise EngineError(
+                f"the server at {self.base_url} does not enforce a JSON schema, so its answers cannot be trusted "
+                f"({'; '.join(refusals)}); use a newer server, or `--engine vllm`"
+            )
+
+    async def _refusals(self) -> list[str]:
+        """Try each dialect up to one that the server obeys. Returns why it obeys none; nothing if it obeys the last one tried."""
         word = f"kelp-{random.randrange(1000, 10000)}"
         schema = {"type": "object", "properties": {"probe": {"enum": [word]}}, "required": ["probe"]}
         question = (Message("user", "Say hello in one word."),)
-        refusals = []
+        refusals: list[str] = []
         for dialect in DIALECTS:
             self._dialect = dialect
-            self.goes_on = dialect.takes_pattern
+            self.supports_prefill = dialect.takes_pattern
             for alternatives in (1, 0):  # a server that refuses log-probabilities may still obey the schema
                 request = Request(question, 64, answer_pattern(schema), schema, alternatives=alternatives)
                 try:
                     generation = await self.generate(request)
                 except RequestError as error:
                     refusals.append(f"{dialect.name}: {str(error)[:120]}")
+                    self.attempts = min(self.attempts, PROBE_ATTEMPTS)
                     continue
-                if _says(generation.text, word):
+                if _equals(generation.text, {"probe": word}):
                     self.gives_alternatives = bool(generation.tokens)
-                    return
-                refusals.append(f"{dialect.name}: ignored")
+                    return []
+                refusals.append(f"{dialect.name}{IGNORED}")
                 break
-        raise EngineError(
-            f"the server at {self.base_url} does not enforce a JSON schema, so its answers could not be trusted "
-            f"({'; '.join(refusals)}); use a newer server, or `--engine vllm`"
-        )
+        return refusals
 
-    async def _check_length(self, messages: list[Message], request: Request) -> None:
-        """Refuse a prompt that cannot fit before it is sent.
+    async def _check_length(self, messages: list[Message], answer_tokens: int, start: str) -> None:
+        """Refuse a prompt that exceeds the context before it is sent.
 
-        A token is at least one byte, so most prompts are known to fit by their size. Only a long one is worth asking the
-        server, where it can count.
+        A token has at least one byte, so the size shows that most prompts fit. The server counts the tokens of longer ones.
         """
         if self.context is None:
             return
-        most = sum(len(message.content.encode()) + 64 for message in messages) + len(request.answer_start.encode())
-        if most + request.max_tokens <= self.context:
+        most = sum(len(message.content.encode()) + 64 for message in messages) + len(start.encode())
+        if most + answer_tokens <= self.context:
             return
         turns = [{"role": message.role, "content": message.content} for message in messages]
         try:
-            counted = await self._post("/tokenize", {"model": self._model, "messages": turns}, root=True)
+            answer = await self._send("/tokenize", {"model": self._model, "messages": turns}, root=True)
         except RequestError:
-            return  # the server cannot count; it refuses what is too long
-        length = counted.get("count")
-        if isinstance(length, int) and length + request.max_tokens > self.context:
-            raise ContextOverflowError(length, request.max_tokens, self.context)
+            return  # the server cannot count; it refuses prompts that are too long
+        length = answer.get("count")
+        if isinstance(length, int) and length + answer_tokens > self.context:
+            raise ContextOverflowError(length, answer_tokens, self.context)
 
-    async def _get(self, path: str, *, root: bool = False) -> dict[str, Any]:
-        return await self._send("GET", path, None, root)
-
-    async def _post(self, path: str, body: dict[str, Any], *, root: bool = False) -> dict[str, Any]:
-        return await self._send("POST", path, body, root)
-
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None, root: bool) -> dict[str, Any]:
+    async def _send(self, path: str, body: dict[str, Any] | None = None, *, root: bool = False) -> dict[str, Any]:
+        """Get a path of the API, or post a body to it; ``root`` leaves out ``/v1``."""
         assert self._client is not None, "use the engine as `async with engine:`"
         base = self.base_url.removesuffix("/v1") if root else self.base_url
         problem = ""
@@ -231,9 +253,9 @@ class EndpointEngine(Engine):
         for attempt in range(self.attempts):
             pause = _pause(attempt)
             try:
-                response = await self._client.request(method, base + path, json=body)
+                response = await self._client.request("GET" if body is None else "POST", base + path, json=body)
             except httpx.TransportError as error:
-                problem = str(error) or type(error).__name__
+                problem = reason_of(error)
                 reached = reached or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             else:
                 if response.is_success:
@@ -257,12 +279,12 @@ def _pause(attempt: int) -> float:
 
 def _aborted(answer: dict[str, Any]) -> bool:
     choices = answer.get("choices")
-    return isinstance(choices, list) and any(isinstance(one, dict) and one.get("finish_reason") == "abort" for one in choices)
+    return isinstance(choices, list) and any(isinstance(part, dict) and part.get("finish_reason") == "abort" for part in choices)
 
 
-def _says(answer: str, word: str) -> bool:
+def _equals(answer: str, content: object) -> bool:
     try:
-        return bool(json.loads(answer) == {"probe": word})
+        return bool(json.loads(answer) == content)
     except ValueError:
         return False
 
@@ -309,9 +331,21 @@ def _generation(answer: dict[str, Any]) -> Generation:
     return Generation(text, reason != "length", usage, tokens)
 
 
+def _given(answer: dict[str, Any], length: int) -> list[float]:
+    """The log-probabilities of the tokens that hold the last ``length`` characters of the prompt, of an echoed completion."""
+    try:
+        echoed = answer["choices"][0]["logprobs"]
+        prompt = int(answer["usage"]["prompt_tokens"])
+        values = echoed["token_logprobs"][:prompt]
+        places = [*echoed["text_offset"], echoed["text_offset"][-1] + len(echoed["tokens"][-1])]
+        first = places[prompt] - length
+        held = [value for value, end in zip(values, places[1 : prompt + 1], strict=True) if end > first]
+        return [float(value) for value in held]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise RequestError("the server does not report the log-probabilities of a prompt (`echo` of its completions)") from None
+
+
 def _token(position: dict[str, Any]) -> Token:
-    alternatives: dict[str, float] = {}
-    for choice in position.get("top_logprobs") or []:
-        if (choice.get("logprob") or 0.0) > -1000 and choice.get("token") is not None:  # servers write minus infinity as -9999
-            alternatives.setdefault(choice["token"], choice.get("logprob") or 0.0)
-    return Token(str(position.get("token", "")), alternatives)
+    listed = [(choice.get("token"), choice.get("logprob") or 0.0) for choice in position.get("top_logprobs") or []]
+    possible = ((text, logprob) for text, logprob in listed if text is not None and logprob > -1000)  # -9999 stands for none
+    return Token(str(position.get("token", "")), alternatives_of(possible))

@@ -1,67 +1,116 @@
-"""What every engine is: something that continues a conversation with an answer of a given shape."""
+"""The interface of engines, which answer a conversation under a constraint."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
+from judges.errors import EngineError, RequestError
 from judges.judge import Message
 
 Result = TypeVar("Result")
 
 ConstraintName = Literal["outlines", "xgrammar", "guidance"]
 CONSTRAINTS: tuple[ConstraintName, ...] = get_args(ConstraintName)
-"""Constraint backends by the names users know. The first is the default."""
+"""Names of the constraint backends. The first is the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtMarks:
+    """What stands around the thought of a model that thinks before it answers.
+
+    Attributes:
+        ends: What the model writes at its thought's end.
+        closes: Text between a thought and the answer.
+        opens: Text before a thought, unless the chat template ends with it.
+        skips: Text before an answer without a thought.
+    """
+
+    ends: str = "</think>"
+    closes: str = "\n</think>\n\n"
+    opens: str = ""
+    skips: str = ""
+
+
+THINK = ThoughtMarks()
+"""Marks of most models. The chat template, or the model, writes ``<think>``."""
+
+HARMONY = ThoughtMarks(
+    ends="<|end|>",
+    closes="<|end|><|start|>assistant<|channel|>final<|message|>",
+    opens="<|channel|>analysis<|message|>",
+    skips="<|channel|>final<|message|>",
+)
+"""Marks of gpt-oss: a thought and an answer are messages of two channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model. Decoding is greedy, unless a temperature is given: judges give none but to be studied.
+    """One request to a model.
 
     Attributes:
         messages: The conversation so far.
         max_tokens: Room for the answer, in tokens.
-        pattern: Regular expression that the whole answer must match, or ``None`` to let the model write freely.
+        pattern: Regular expression that the whole answer must match; ``None`` leaves it unconstrained.
         schema: JSON schema of the whole answer, for servers that take no regular expression.
-        answer_start: Text of the answer that already stands. The engine goes on behind it, and then ``pattern`` is for what
-            follows it.
-        alternatives: How many of the likeliest tokens to report at each position.
-        stop: Text that ends the answer and is no part of it; empty for none.
+        thinks: Whether to write a thought in place of an answer, up to the mark that ends it, which is not part of it.
+        thought: The thought before the answer, which the engine puts between the model's marks; ``None`` for no thought.
+        answer_start: Beginning of the answer. The engine continues it, and ``pattern`` applies to the continuation.
+        alternatives: Number of likeliest tokens to report at each position.
         temperature: Sampling temperature; 0 takes the likeliest token each time.
+        top_k: Number of likeliest tokens that a draw is made from; 0 draws from all.
         seed: Seed of the draws; ``None`` with temperature 0.
+        given: Number of the prompt's last tokens whose log-probabilities are asked for, in place of an answer.
     """
 
     messages: tuple[Message, ...]
     max_tokens: int
     pattern: str | None = None
     schema: Mapping[str, Any] | None = None
+    thinks: bool = False
+    thought: str | None = None
     answer_start: str = ""
     alternatives: int = 0
-    stop: str = ""
     temperature: float = 0.0
+    top_k: int = 0
     seed: int | None = None
+    given: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of an answer, and what else could have stood in its place.
+    """A token of an answer and its alternatives.
 
     Attributes:
         text: The token's text.
-        alternatives: Text to log-probability of the likeliest tokens at this position, this token's among them. Tokens of
-            equal text are one entry.
+        alternatives: Text to log-probability of the likeliest tokens at this position, including this one. Tokens with equal text
+            share an entry.
     """
 
     text: str
     alternatives: Mapping[str, float]
 
 
+def alternatives_of(choices: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Text to log-probability of the legal tokens among choices. Probabilities of equal texts are added.
+
+    A vocabulary may spell a character by a token of its own and by its byte.
+    """
+    alternatives: dict[str, float] = {}
+    for text, logprob in choices:
+        if logprob > float("-inf"):
+            known = alternatives.get(text)
+            alternatives[text] = logprob if known is None else max(known, logprob) + math.log1p(math.exp(-abs(known - logprob)))
+    return alternatives
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that a judgement took. ``cached_tokens`` are the prompt tokens that a prefix cache served."""
+    """Number of tokens used. ``cached_tokens`` are the prompt tokens served by a prefix cache."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -81,28 +130,30 @@ class Generation:
 
     Attributes:
         text: The answer, without ``Request.answer_start``.
-        complete: False where the token limit cut the answer off.
-        usage: Tokens taken.
-        tokens: The answer token by token where ``Request.alternatives`` asked for it and the engine can tell.
+        complete: False if the token limit cut the answer off.
+        usage: Tokens used.
+        tokens: The answer's tokens if ``Request.alternatives`` is set and the engine reports them.
+        given: Log-probabilities of the prompt's last tokens, in nats, as many as ``Request.given`` says.
     """
 
     text: str
     complete: bool
     usage: Usage
     tokens: list[Token] | None = None
+    given: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EngineIdentity:
-    """What an engine's answers depend on, as far as the engine knows it. Part of every verdict's fingerprint.
+    """Everything that an engine's answers are known to depend on. Part of every verdict's fingerprint.
 
     Attributes:
         engine: ``vllm``, ``transformers`` or ``endpoint``.
-        engine_version: The version of the library, or what the server says of itself.
-        model: The model's name, as the user gave it.
-        weights: Digest of the weights, tokenizer, template and configuration; ``None`` where a server hides them.
+        engine_version: The version of the library, or the version that the server reports.
+        model: The model's name, as given by the user.
+        weights: Digest of the weights, tokenizer, template and configuration; ``None`` if a server hides them.
         constraint: The constraint backend.
-        options: Whatever else changes answers: number format, quantisation, context length.
+        options: Other settings that change answers: number format, quantisation, context length.
     """
 
     engine: str
@@ -117,20 +168,20 @@ class Engine(ABC):
     """Answers requests, many at a time. Use it as ``async with engine:``.
 
     Attributes:
-        window: How many requests in flight keep the engine busy.
-        max_alternatives: The largest ``Request.alternatives`` the engine can serve.
-        context: Length of the model's context in tokens, where it is known. Known once the engine is started.
-        goes_on: Whether it can go on with an answer that was begun. Known once ``identify`` has been called.
+        concurrency: Number of concurrent requests that keeps the engine busy.
+        max_alternatives: The largest supported ``Request.alternatives``.
+        context: Length of the model's context in tokens, ``None`` if unknown. Set when the engine starts.
+        supports_prefill: Whether it can continue a given beginning of an answer. Set by ``identify``.
     """
 
-    window: int
+    concurrency: int
     max_alternatives: int
     context: int | None = None
-    goes_on: bool = True
+    supports_prefill: bool = True
 
     @abstractmethod
     async def identify(self) -> None:
-        """Learn what ``identity`` needs. A local engine knows it already; a server must be asked.
+        """Collect the facts for ``identity``, which an endpoint requests from its server.
 
         Raises:
             EngineError: The server does not answer, or cannot be used.
@@ -138,26 +189,26 @@ class Engine(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Load the model, or reach the server. Safe to call twice.
+        """Load the model, or connect to the server. Safe to call twice.
 
         Raises:
-            EngineError: It cannot be loaded or reached; the message says why and what to do.
+            EngineError: That failed; the message says why and what to do.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of the model or the connections. Safe to call twice."""
+        """Release the model or the connections. Safe to call twice."""
 
     @property
     @abstractmethod
     def identity(self) -> EngineIdentity:
-        """What the answers depend on. Known once ``identify`` has been called."""
+        """Everything that the answers depend on. Available after ``identify``."""
 
     async def admit(self, pattern: str) -> None:
-        """Make sure that a stranger's pattern keeps nobody waiting. Call it before a request with such a pattern.
+        """Compile an untrusted pattern within limits, before the first request with it.
 
         Raises:
-            PatternError: The pattern is not in order, or takes too much time or memory to compile.
+            PatternError: The pattern is invalid, or takes too much time or memory to compile.
             RequestError: It cannot be compiled now.
             EngineError: The engine is not running.
         """
@@ -170,8 +221,20 @@ class Engine(ABC):
         Raises:
             ContextOverflowError: The prompt and the room for the answer exceed the context; nothing was sent.
             RequestError: This request cannot be answered; others may be.
-            EngineError: The engine can answer nothing more.
+            EngineError: The engine has failed.
         """
+
+    async def likelihood(self, prompt: str, text: str) -> Sequence[float]:
+        """Log-probabilities of the tokens of ``text`` as the continuation of ``prompt``, in nats.
+
+        Both are plain text: no chat template, and no constraint. A token that begins in the prompt and ends in the text counts.
+
+        Raises:
+            ContextOverflowError: They exceed the context.
+            RequestError: The text has no tokens, or the server does not report log-probabilities of a prompt.
+            EngineError: The engine has failed, or cannot tell.
+        """
+        raise EngineError(f"engine `{self.identity.engine}` cannot tell how likely a given text is")
 
     async def __aenter__(self) -> Self:
         try:
@@ -185,9 +248,35 @@ class Engine(ABC):
         await self.close()
 
 
-async def and_close(run: Coroutine[Any, Any, Result], engine: Engine) -> Result:
-    """Await something that needs an engine, and let the engine go."""
+class Closable(Protocol):
+    """What is closed after use."""
+
+    async def close(self) -> None:
+        """Release the model or the connections."""
+
+
+async def and_close(run: Coroutine[Any, Any, Result], used: Closable) -> Result:
+    """Await a coroutine that needs an engine or a backend, and close that."""
     try:
         return await run
     finally:
-        await engine.close()
+        await used.close()
+
+
+async def check_logits(engine: Engine) -> None:
+    """Ask a running engine for one token, and check that its log-probability is a number.
+
+    A greedy choice among logits that are not numbers looks like an answer: without this, each sample gets the same score.
+
+    Raises:
+        EngineError: It is not a number. The weights are damaged, or too large for the number format.
+    """
+    try:
+        answer = await engine.generate(Request((Message("user", "1, 2, 3"),), max_tokens=1, alternatives=1))
+    except RequestError:  # of the chat template: each sample gets its own
+        return
+    if answer.tokens and not answer.tokens[0].alternatives:
+        raise EngineError(
+            f"{engine.identity.model} computes logits that are not numbers, so its scores would mean nothing: its weights are "
+            "damaged, or too large for the number format (with float16, try `--dtype bfloat16`)"
+        )

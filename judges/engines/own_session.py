@@ -1,7 +1,7 @@
-"""Keeps an engine's processes out of reach of signals that are meant for the process which started them.
+"""Protects an engine's processes from signals meant for the process that started them.
 
-A terminal's Ctrl-C and systemd's SIGTERM go to a whole group of processes. An engine that takes them aborts the answers for which
-its parent, asked to stop, still waits.
+A terminal's Ctrl-C and systemd's SIGTERM go to a whole process group. An engine that receives them aborts the answers for which
+its stopping parent still waits.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks a process to stop."""
+"""Signals that ask a process to stop."""
 
 HOST_VARIABLE = "MAGISTRATE_HOST_PROCESS"
-"""Holds the id of the process that hosts engines, in the environment of theirs. A vLLM without it is somebody else's."""
+"""Environment variable of engines' processes with the id of their host. A vLLM without it does not belong to Magistrate."""
 
 _joined = 0
-"""This process, once it has joined its host: a process that is forked from it has not."""
+"""Id of this process once it has joined its host; a forked child has another id and has not."""
 
 
 @contextlib.contextmanager
 def engine_processes() -> Iterator[None]:
-    """Start processes that belong to this one. They take no stop signal until they ``join_host``, nor does this thread."""
+    """Start processes that belong to this one. They and this thread block stop signals; the processes until ``join_host``."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     os.environ[HOST_VARIABLE] = str(os.getpid())
     try:
-        resource_tracker.ensure_running()  # at its first start it unblocks some of them again
+        resource_tracker.ensure_running()  # its first start unblocks some of the signals
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         yield
     finally:
@@ -40,9 +40,9 @@ def engine_processes() -> Iterator[None]:
 
 
 class HostMark(str):
-    """A text among an engine's settings. The process that unpickles them joins its host by that.
+    """A text among an engine's settings whose unpickling makes the process join its host.
 
-    vLLM calls plugins once a new process has heard from the one that started it, and waits five minutes for that.
+    vLLM calls plugins only after a new process has heard from its parent, and waits up to five minutes for that.
     """
 
     __slots__ = ()
@@ -57,7 +57,7 @@ def _joining(text: str) -> HostMark:
 
 
 def join_host() -> bool:
-    """Have this process end with the one that hosts it, and not by its signals. Returns whether there is such a host."""
+    """Make this process end together with its host, and not by the host's signals; returns whether it has a host."""
     global _joined
     host, own = os.environ.get(HOST_VARIABLE), os.getpid()
     if host is None or int(host) == own:
@@ -70,7 +70,7 @@ def join_host() -> bool:
 
 
 def leave_group() -> None:
-    """Move this process to a session of its own, and drop the stop signals that came before. Call it in the main thread."""
+    """Move this process to its own session and drop pending stop signals. Call it in the main thread."""
     with contextlib.suppress(PermissionError):  # it leads a group already
         os.setsid()
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOP_SIGNALS}
@@ -80,11 +80,7 @@ def leave_group() -> None:
 
 
 def end_with(*processes: int) -> None:
-    """End this process as soon as one of others has ended: an orphan holds the memory that the next engine needs.
-
-    Args:
-        processes: Their ids. This process ends at once where one is gone already.
-    """
+    """End this process as soon as one of the given processes has ended: an orphan holds memory that the next engine needs."""
     try:
         handles = [os.pidfd_open(process) for process in processes]
     except ProcessLookupError:

@@ -1,9 +1,9 @@
-"""The process behind ``judges.engines.pattern_guard``: it loads what compiling takes, once, and forks a child for each pattern.
+"""The process of ``judges.engines.pattern_guard``: it loads the compiler once, and forks a child for each pattern.
 
-It reads a pickled compiler and then a constraint a line, ``[number, caller, constraint]``, and writes for each
-``[number, "compiled", constraint]`` or ``[number, "refused", why]``. ``[number]`` drops one. Callers take turns. A constraint
-that comes to the limit of computing time in the short lane has one more try in the long one, so that a slow pattern keeps quick
-ones waiting for a second at the most.
+It reads a pickled compiler and then lines ``[number, caller, constraint]``, and answers each with
+``[number, "compiled", constraint]`` or ``[number, "refused", why]``. ``[number]`` cancels one. Callers take turns. A constraint
+that reaches the limit of computing time in the short queue is tried again in the long one, so that a slow pattern delays quick
+ones by at most a second.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from judges.engines.own_session import end_with
 from judges.engines.pattern_guard import LENGTH_BYTES, MEMORY, SHORT_SECONDS, Constraint
 
 WAIT_FACTOR = 12
-"""A child that has had its computing time is ended by the system; one that waits, after so many times as long."""
+"""The system ends a child at its limit of computing time; an idle child ends after this multiple of the limit."""
 
 PR_SET_PDEATHSIG = 1
-"""Linux' request of ``prctl`` to be ended with one's parent."""
+"""Option of Linux' ``prctl`` that ends a process together with its parent."""
 
 GIB = 1 << 30
 
@@ -41,8 +41,8 @@ Compile = Callable[[Constraint], Constraint]
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A constraint, and who asks for it."""
+class _Request:
+    """A constraint and its callers."""
 
     number: int
     constraint: Constraint
@@ -51,79 +51,68 @@ class _Asked:
 
 @dataclass(slots=True)
 class _Child:
-    """A child at work on one constraint."""
+    """A child process that compiles one constraint."""
 
-    asked: _Asked
+    request: _Request
     process: int
     reader: int
-    lane: _Lane
+    queue: _Queue
     end: float
     reply: bytearray = field(default_factory=bytearray)
     dropped: bool = False
 
 
-class _Lane:
-    """Constraints that are compiled one after another, each in at most so many seconds of computing.
-
-    Attributes:
-        seconds: So many.
-        child: What is compiled now.
-    """
+class _Queue:
+    """Constraints that are compiled one after another, each within a limit of computing time in seconds."""
 
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds
         self.child: _Child | None = None
-        self._waiting: dict[int, _Asked] = {}
+        self._waiting: dict[int, _Request] = {}
         self._turns: OrderedDict[str, deque[int]] = OrderedDict()
 
-    def add(self, asked: _Asked, caller: str) -> None:
-        """Give a caller's constraint a turn, behind one of each other caller at the most."""
-        self._waiting[asked.number] = asked
-        self._turns.setdefault(caller, deque()).append(asked.number)
+    def add(self, request: _Request, caller: str) -> None:
+        """Give a caller's constraint a turn, after at most one of each other caller."""
+        self._waiting[request.number] = request
+        self._turns.setdefault(caller, deque()).append(request.number)
 
-    def find(self, number: int) -> _Asked | None:
-        """What waits or is compiled under a number."""
+    def find(self, number: int) -> _Request | None:
+        """The waiting or running request with a number."""
         child = self.child
-        return child.asked if child is not None and child.asked.number == number else self._waiting.get(number)
+        return child.request if child is not None and child.request.number == number else self._waiting.get(number)
 
     def drop(self, number: int) -> None:
-        """Forget a constraint; where it is compiled now, its child is ended."""
+        """Forget a constraint, and end its child."""
         self._waiting.pop(number, None)
         child = self.child
-        if child is not None and child.asked.number == number:
+        if child is not None and child.request.number == number:
             child.dropped = True
             os.kill(child.process, signal.SIGKILL)
 
-    def next(self) -> _Asked | None:
-        """What is compiled next."""
+    def next(self) -> _Request | None:
+        """Take the next request."""
         while self._turns:
             caller, numbers = self._turns.popitem(last=False)
-            asked = self._waiting.pop(numbers.popleft(), None)
+            request = self._waiting.pop(numbers.popleft(), None)
             if numbers:
                 self._turns[caller] = numbers
-                if asked is None:  # dropped, or compiled in another's turn
+                if request is None:  # dropped, or compiled in another's turn
                     self._turns.move_to_end(caller, last=False)
-            if asked is not None:
-                return asked
+            if request is not None:
+                return request
         return None
 
 
 class Guard:
-    """Compiles constraints in children with limits.
-
-    Args:
-        compile_one: What a child does.
-        reply: Takes a line for each constraint.
-        seconds: Computing time in the long lane.
-    """
+    """Compiles constraints in children with limits: ``seconds`` of computing time in the long queue."""
 
     def __init__(self, compile_one: Compile, reply: Callable[[list[Any]], None], seconds: int) -> None:
         self._compile = compile_one
         self._reply = reply
-        self._lanes = self._short, self._long = _Lane(SHORT_SECONDS), _Lane(seconds)
+        self._queues = self._short, self._long = _Queue(SHORT_SECONDS), _Queue(seconds)
 
     def run(self, source: int) -> None:
-        """Read constraints until there are no more."""
+        """Read constraints until the source is closed."""
         rest = b""
         with selectors.DefaultSelector() as selector:
             selector.register(source, selectors.EVENT_READ)
@@ -142,33 +131,33 @@ class Guard:
                 self._end_late_children()
 
     def _take(self, number: int, caller: str = "", constraint: Constraint | None = None) -> None:
-        """Drop a constraint, or give it a turn where another caller of it waits for one already, or begin with it."""
-        for lane in self._lanes:
+        """Drop a constraint, add a caller to one that is already queued, or queue a new one."""
+        for queue in self._queues:
             if constraint is None:
-                lane.drop(number)
-            elif asked := lane.find(number):
-                asked.callers.append(caller)
-                if lane.child is None or lane.child.asked is not asked:
-                    lane.add(asked, caller)
+                queue.drop(number)
+            elif request := queue.find(number):
+                request.callers.append(caller)
+                if queue.child is None or queue.child.request is not request:
+                    queue.add(request, caller)
                 return
         if constraint is not None:
-            self._short.add(_Asked(number, constraint, [caller]), caller)
+            self._short.add(_Request(number, constraint, [caller]), caller)
 
     def _start_children(self, selector: selectors.BaseSelector) -> None:
-        for lane in self._lanes:
-            if lane.child is None and (asked := lane.next()):
-                lane.child = self._start(asked, lane)
-                selector.register(lane.child.reader, selectors.EVENT_READ, lane.child)
+        for queue in self._queues:
+            if queue.child is None and (request := queue.next()):
+                queue.child = self._start(request, queue)
+                selector.register(queue.child.reader, selectors.EVENT_READ, queue.child)
 
-    def _start(self, asked: _Asked, lane: _Lane) -> _Child:
+    def _start(self, request: _Request, queue: _Queue) -> _Child:
         reader, writer = os.pipe()
         guard = os.getpid()
         process = os.fork()
         if process == 0:
             os.close(reader)
-            _be_a_child(self._compile, asked.constraint, lane.seconds, writer, guard)
+            _be_a_child(self._compile, request.constraint, queue.seconds, writer, guard)
         os.close(writer)
-        return _Child(asked, process, reader, lane, time.monotonic() + WAIT_FACTOR * lane.seconds)
+        return _Child(request, process, reader, queue, time.monotonic() + WAIT_FACTOR * queue.seconds)
 
     def _hear(self, selector: selectors.BaseSelector, child: _Child) -> None:
         data = os.read(child.reader, 1 << 20)
@@ -177,36 +166,36 @@ class Guard:
             return
         selector.unregister(child.reader)
         os.close(child.reader)
-        child.lane.child = None
+        child.queue.child = None
         _, status = os.waitpid(child.process, 0)
         if child.dropped:
             return
         if os.WIFEXITED(status) and child.reply:
-            self._reply([child.asked.number, *json.loads(child.reply)])
+            self._reply([child.request.number, *json.loads(child.reply)])
         elif os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL):
             self._was_slow(child)
         else:  # libraries that get no memory, or too little stack, end the process
-            self._reply([child.asked.number, "refused", TOO_LARGE])
+            self._reply([child.request.number, "refused", TOO_LARGE])
 
     def _was_slow(self, child: _Child) -> None:
-        if child.lane is self._short:
-            for caller in child.asked.callers:
-                self._long.add(child.asked, caller)
+        if child.queue is self._short:
+            for caller in child.request.callers:
+                self._long.add(child.request, caller)
         else:
-            self._reply([child.asked.number, "refused", TOO_SLOW.format(self._long.seconds)])
+            self._reply([child.request.number, "refused", TOO_SLOW.format(self._long.seconds)])
 
     def _patience(self) -> float | None:
-        ends = [lane.child.end for lane in self._lanes if lane.child is not None]
+        ends = [queue.child.end for queue in self._queues if queue.child is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _end_late_children(self) -> None:
-        for lane in self._lanes:
-            if lane.child is not None and lane.child.end <= time.monotonic():
-                os.kill(lane.child.process, signal.SIGKILL)
+        for queue in self._queues:
+            if queue.child is not None and queue.child.end <= time.monotonic():
+                os.kill(queue.child.process, signal.SIGKILL)
 
 
 def _be_a_child(compile_one: Compile, constraint: Constraint, seconds: int, writer: int, guard: int) -> None:
-    """Compile within the limits, reply and end; with the guard at the latest."""
+    """Compile within the limits, reply and exit; exit at once if the guard ends."""
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
@@ -218,9 +207,9 @@ def _be_a_child(compile_one: Compile, constraint: Constraint, seconds: int, writ
         try:
             outcome = ["compiled", compile_one(constraint)]
         except MemoryError:
-            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # a reply takes some too
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the reply needs memory too
             outcome = ["refused", TOO_LARGE]
-        except Exception as error:  # whatever a library finds wrong with it
+        except Exception as error:  # libraries raise any type
             outcome = ["refused", " ".join(str(error).split())[:500] or type(error).__name__]
         with os.fdopen(writer, "wb") as stream:
             stream.write(json.dumps(outcome).encode())
@@ -229,13 +218,13 @@ def _be_a_child(compile_one: Compile, constraint: Constraint, seconds: int, writ
 
 
 def _address_space() -> int:
-    """Bytes of address space that this process has already."""
+    """Bytes of this process's address space."""
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def _read(length: int) -> bytes:
-    """So many bytes of what the other process writes, and none behind them."""
+    """Read exactly ``length`` bytes from the other process."""
     data = b""
     while len(data) < length:
         more = os.read(0, length - len(data))
@@ -246,12 +235,12 @@ def _read(length: int) -> bytes:
 
 
 def main() -> None:
-    """Serve the process that started this one, until it closes the connection."""
+    """Serve the parent process until it closes the connection."""
     end_with(int(sys.argv[2]))
     os.nice(19)
-    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}  # a child has none of its parent's threads
+    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}  # a fork does not copy threads
     replies = os.dup(1)
-    os.dup2(2, 1)  # what libraries print is no reply
+    os.dup2(2, 1)  # keeps output of libraries out of the replies
     compile_one = pickle.loads(_read(int.from_bytes(_read(LENGTH_BYTES)))).load()
 
     def reply(line: list[Any]) -> None:

@@ -1,108 +1,105 @@
-"""Models in 8 or 4 bits by bitsandbytes: what that needs here, and 8-bit copies for vLLM, which cannot quantise to 8 itself."""
+"""Models in 8 or 4 bits: checks, and 8-bit copies by bitsandbytes for vLLM, which cannot quantise to these itself."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from judges.engines import weights
+from judges.engines.kept import cache_folder, check_room, made_once
 from judges.errors import EngineError, reason_of
 
 QUANTIZATIONS = ("8bit", "4bit")
+"""What bitsandbytes quantises to."""
+
+FP8 = "fp8"
+"""What vLLM quantises to as it loads, with CUDA graphs: 8-bit products from compute capability 8.9 on, 8-bit weights before."""
+
+VLLM_NAMES = {FP8: "fp8_per_tensor"}
+"""Quantisation to vLLM's name for it, if not ``bitsandbytes``. vLLM's own ``fp8`` is for quantised checkpoints (0.32)."""
 
 PLUGIN_SINCE = (0, 28)
-"""From this vLLM on, bitsandbytes is a plugin of it and no part."""
-
-GIB = 1 << 30
+"""The first version of vLLM in which bitsandbytes is a plugin."""
 
 log = logging.getLogger("magistrate.engines")
 
 
 def check(folder: Path, quantization: str) -> None:
-    """Make sure that a model can be quantised here.
-
-    Args:
-        folder: Where the model lies.
-        quantization: ``8bit`` or ``4bit``.
+    """Check that the model in a folder can be quantised.
 
     Raises:
-        EngineError: There is no such quantisation, the checkpoint has one of its own, or bitsandbytes is not installed.
+        EngineError: There is no such quantisation, the checkpoint is already quantised, or bitsandbytes is not installed.
     """
-    if quantization not in QUANTIZATIONS:
-        raise EngineError(f"there is no quantization `{quantization}`; there are {' and '.join(QUANTIZATIONS)}")
+    if quantization not in (*QUANTIZATIONS, FP8):
+        raise EngineError(f"there is no quantization `{quantization}`; there are {', '.join(QUANTIZATIONS)} and {FP8}")
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise EngineError(f"{folder / 'config.json'} cannot be read: {reason_of(error)}") from error
     if "quantization_config" in config:
-        raise EngineError(f"the model in {folder} is quantised already; leave quantization = {quantization!r} out")
-    _require("bitsandbytes", quantization)
+        raise EngineError(f"the model in {folder} is already quantised; leave out quantization = {quantization!r}")
+    if quantization in QUANTIZATIONS:
+        _require("bitsandbytes", quantization)
 
 
 def check_for_transformers(folder: Path, quantization: str) -> None:
-    """``check``, and whether transformers can do it.
+    """Check that transformers can quantise a model.
 
     Raises:
-        EngineError: See ``check``; or accelerate is not installed.
+        EngineError: As in ``check``, only vLLM quantises so, or accelerate is not installed.
     """
+    if quantization == FP8:
+        raise EngineError("quantization = 'fp8' is for engine vllm; engine transformers takes '8bit' and '4bit'")
     check(folder, quantization)
     _require("accelerate", quantization)
 
 
 def check_for_vllm(folder: Path, quantization: str, *, version: str, dtype: str, tensor_parallel: int) -> None:
-    """``check``, and whether vLLM can do it: said here in a sentence, where vLLM would fail with an assertion.
+    """Check that vLLM, which would fail with an assertion, can quantise a model.
 
-    Args:
-        folder: Where the model lies.
-        quantization: ``8bit`` or ``4bit``.
-        version: vLLM's.
-        dtype: Number format of what is not quantised.
-        tensor_parallel: GPUs that share each layer.
+    ``version`` is vLLM's, ``dtype`` the number format of unquantised weights, ``tensor_parallel`` the number of GPUs per layer.
 
     Raises:
-        EngineError: See ``check``; or vLLM's plugin is missing, or does not go with the number format or the number of GPUs.
+        EngineError: As in ``check``, or vLLM's plugin for bitsandbytes is missing or does not support the number format or number
+            of GPUs.
     """
     check(folder, quantization)
+    if quantization == FP8:
+        return
     if tuple(int(part) for part in version.split(".")[:2]) >= PLUGIN_SINCE and _version("vllm-bnb-plugin") is None:
         needed = "`pip install --no-deps vllm-bnb-plugin`"
         raise EngineError(f"quantization = {quantization!r} needs vLLM's plugin for bitsandbytes: {needed}")
     if quantization == "4bit" and dtype in ("float32", "float"):
-        raise EngineError("vLLM computes with weights of 4 bits in 16 bits: set dtype to bfloat16 or float16, or leave it out")
+        raise EngineError("vLLM computes with 4-bit weights in 16 bits: set dtype to bfloat16 or float16, or leave it out")
     if quantization == "8bit":
         if tensor_parallel > 1:
-            raise EngineError(
-                "vLLM cannot share weights of 8 bits among GPUs: leave tensor_parallel out, or set quantization to '4bit'"
-            )
+            raise EngineError("vLLM cannot split 8-bit weights among GPUs: leave out tensor_parallel, or quantise to '4bit'")
         _require("accelerate", quantization)
 
 
 def hush() -> None:
-    """Keep bitsandbytes from saying, at every product of matrices of 8 bits, that it computes it in float16."""
+    """Silence bitsandbytes' warning at every 8-bit matrix product that it computes in float16."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
 def identity_options(quantization: str | None) -> dict[str, str]:
-    """What quantisation adds to an engine's identity; nothing where there is none."""
+    """The entries of quantisation in an engine's identity; empty without quantisation."""
     if quantization is None:
         return {}
+    if quantization == FP8:
+        return {"quantization": quantization}
     return {"quantization": quantization, "bitsandbytes": metadata.version("bitsandbytes")}
 
 
 def transformers_config(quantization: str, dtype: str = "auto") -> Any:
-    """A quantisation as transformers' ``BitsAndBytesConfig``. The last layer keeps its precision, as the embeddings do.
+    """Make transformers' ``BitsAndBytesConfig``. The last layer and the embeddings keep their precision.
 
-    Args:
-        quantization: ``8bit`` or ``4bit``.
-        dtype: Number format to compute in with weights of 4 bits; ``auto`` takes that of the input.
+    ``dtype`` is the number format for computing with 4-bit weights; ``auto`` takes that of the input.
     """
     from transformers import BitsAndBytesConfig
 
@@ -113,81 +110,50 @@ def transformers_config(quantization: str, dtype: str = "auto") -> Any:
 
 
 def eight_bit_copy(folder: Path) -> Path:
-    """A copy of a model with weights of 8 bits, made at the first call and kept in the user's cache.
+    """The folder of a model's copy with 8-bit weights, made at the first call and kept in the user's cache.
 
-    It is made on the CPU, so it is the same on every machine and takes none of the GPU's memory.
-
-    Args:
-        folder: Where the model lies.
+    It is made on the CPU, so it is the same on every machine and takes no GPU memory.
 
     Raises:
-        EngineError: It cannot be made, or there is no room for it.
+        EngineError: The copy cannot be made, or the disk is too small for it.
     """
     key = f"{weights.digest(folder)} 8bit bitsandbytes {metadata.version('bitsandbytes')}"
-    place = weights.cache_folder() / "quantized" / hashlib.sha256(key.encode()).hexdigest()[:16]
-    if place.is_dir():
-        return place
+    copy = cache_folder() / "quantized" / hashlib.sha256(key.encode()).hexdigest()[:16]
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(place.with_suffix(".lock")):
-            if not place.is_dir():
-                _make(folder, place)
+        return made_once(copy, lambda scratch: _make(folder, scratch))
     except EngineError:
         raise
     except Exception as error:  # safetensors' own errors share no class with those of the operating system
         raise EngineError(
-            f"the 8-bit copy of {folder} cannot be written to {place} ({_first_line(error)}); "
+            f"the 8-bit copy of {folder} cannot be written to {copy} ({reason_of(error)}); "
             "make room there, or set XDG_CACHE_HOME to a folder on another disk"
         ) from error
-    return place
 
 
-def _make(folder: Path, place: Path) -> None:
+def _make(folder: Path, scratch: Path) -> None:
     from transformers import AutoModelForCausalLM
 
-    scratch = place.with_suffix(".part")
-    shutil.rmtree(scratch, ignore_errors=True)  # whoever began it was killed: it is ours alone under the lock
-    scratch.mkdir()
+    _check_room(folder, scratch)
+    log.info("writing an 8-bit copy of a model", extra={"model": str(folder), "place": str(scratch.parent)})
     try:
-        _make_room(folder, scratch)
-        log.info("writing an 8-bit copy of a model", extra={"model": str(folder), "place": str(place)})
-        try:
-            model = AutoModelForCausalLM.from_pretrained(
-                str(folder), dtype="auto", device_map={"": "cpu"}, quantization_config=transformers_config("8bit")
-            )
-        except Exception as error:  # each architecture has its own
-            raise EngineError(f"transformers cannot load {folder} in 8 bits: {_first_line(error)}") from error
-        model.save_pretrained(str(scratch))
-        for file in folder.iterdir():
-            if file.suffix in weights.COUNTED and not _is_weights(file) and not (scratch / file.name).exists():
-                shutil.copyfile(file, scratch / file.name)
-        for file in scratch.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        scratch.rename(place)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
+        model = AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype="auto", device_map={"": "cpu"}, quantization_config=transformers_config("8bit")
+        )
+    except Exception as error:  # each architecture raises its own
+        raise EngineError(f"transformers cannot load {folder} in 8 bits: {reason_of(error)}") from error
+    model.save_pretrained(str(scratch))
+    for file in folder.iterdir():
+        if file.suffix in weights.COUNTED and not _is_weights(file) and not (scratch / file.name).exists():
+            shutil.copyfile(file, scratch / file.name)
 
 
-def _make_room(folder: Path, scratch: Path) -> None:
-    """A layer of 16 bits halves and an embedding stays: a model of 8B comes to 0.57 of its checkpoint. Ask for 2/3."""
-    needed = 2 * sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin")) // 3
-    free = shutil.disk_usage(scratch).free
-    if free < needed:
-        raise OSError(f"it takes {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free")
+def _check_room(folder: Path, scratch: Path) -> None:
+    """Require 2/3 of the checkpoint's size: 16-bit layers halve and embeddings stay, so an 8B model takes 0.57 of it."""
+    check_room(scratch, 2 * sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin")) // 3)
 
 
 def _is_weights(file: Path) -> bool:
     return file.suffix in (".safetensors", ".bin", ".gguf") or file.name.endswith(".index.json")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock, which ends with the process that holds it."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _require(package: str, quantization: str) -> None:
@@ -200,7 +166,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

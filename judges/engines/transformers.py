@@ -1,35 +1,33 @@
-"""Outlines' own constrained generation on transformers: runs anywhere PyTorch does."""
+"""Runs a model on transformers with Outlines' constrained generation, anywhere PyTorch runs."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
-from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage
+from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage, alternatives_of
+from judges.engines.hardware import find_gpu
 from judges.engines.pattern_guard import Constraint, PatternGuard
+from judges.engines.vocabulary import check_spelling, identity_options, spelled
 from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError
 
 OUTLINES_BACKENDS = {"outlines": "outlines_core", "xgrammar": "xgrammar", "guidance": "llguidance"}
 
 MOST_PROCESSORS = 128
-"""Compiled patterns that are kept."""
+"""Maximum number of compiled patterns in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutlinesCompiler:
-    """Compiles patterns as Outlines does for transformers.
-
-    Attributes:
-        folder: Where the tokenizer lies.
-        backend: Outlines' name of the constraint backend.
-    """
+    """Compiles patterns as Outlines does for transformers, for the tokenizer in a folder and Outlines' name of a backend."""
 
     folder: Path
     backend: str
@@ -38,31 +36,36 @@ class OutlinesCompiler:
         """Load the tokenizer."""
         import torch
         from outlines import Transformers
-        from outlines.backends import get_regex_logits_processor
 
         tokenizer = ChatTokenizer.load(self.folder).tokenizer
-        without_model = Transformers(None, tokenizer)
+        processor_of = _processors(Transformers(None, tokenizer), tokenizer, self.backend)
 
         def compiled(constraint: Constraint) -> Constraint:
-            processor = get_regex_logits_processor(self.backend, without_model, constraint["regex"])
+            processor = processor_of(constraint["regex"])
             processor(torch.zeros((1, 1), dtype=torch.long), torch.zeros((1, len(tokenizer))))  # some compile at the first token
             return constraint
 
-        compiled({"regex": "a"})  # loads what a first pattern takes
+        compiled({"regex": "a"})  # loads the backend
         return compiled
 
 
-class TransformersEngine(LocalEngine):
-    """Hosts a model on transformers, constrained by Outlines' logits processors.
+def _processors(model: Any, tokenizer: Any, backend: str) -> Callable[[str], Any]:
+    """What makes the logits processor of a pattern. Outlines' own spelling of tokens loses parts of characters."""
+    if backend != OUTLINES_BACKENDS["outlines"]:
+        from outlines.backends import get_regex_logits_processor
 
-    Args:
-        model: An embedded model's name, a folder, or a repository on the Hugging Face hub.
-        revision: Branch, tag or commit on the hub.
-        constraint: ``outlines``, ``xgrammar`` or ``guidance``.
-        dtype: Number format of weights and activations; ``auto`` takes the checkpoint's.
-        quantization: ``8bit`` or ``4bit`` by bitsandbytes; ``None`` leaves the weights as they are.
-        max_model_len: Context length in tokens; ``None`` takes the model's own.
-        batch_size: How many answers are written at once.
+        return partial(get_regex_logits_processor, backend, model)
+    from outlines.backends.outlines_core import OutlinesCoreLogitsProcessor
+    from outlines_core import Index, Vocabulary
+
+    vocabulary = Vocabulary(tokenizer.eos_token_id, spelled(tokenizer))
+    return lambda pattern: OutlinesCoreLogitsProcessor(Index(pattern, vocabulary), "torch")
+
+
+class TransformersEngine(LocalEngine):
+    """Runs a model on transformers, constrained by Outlines' logits processors.
+
+    The parameters are those of ``EngineSettings``; ``batch_size`` is the number of answers written at once.
     """
 
     max_alternatives = 1024
@@ -85,15 +88,22 @@ class TransformersEngine(LocalEngine):
         self.dtype = dtype
         self.quantization = quantization
         self.batch_size = batch_size
-        self.window = 4 * batch_size
+        self.concurrency = 4 * batch_size
         self.max_model_len = max_model_len
+        gpu = find_gpu()
         self._identity = EngineIdentity(
             engine="transformers",
             engine_version=f"{metadata.version('transformers')}, outlines {metadata.version('outlines')}",
             model=model,
             weights=weights.digest(self.folder),
             constraint=constraint,
-            options={"dtype": dtype, "max_model_len": max_model_len, **quantized.identity_options(quantization)},
+            options={
+                "dtype": dtype,
+                "max_model_len": max_model_len,
+                **quantized.identity_options(quantization),
+                **identity_options(self.folder, constraint, "outlines", metadata.version("outlines")),
+                **(gpu.identity_options if gpu is not None else {}),
+            },
         )
         self.guard = PatternGuard(OutlinesCompiler(self.folder, OUTLINES_BACKENDS[constraint]))
         self._waiting: deque[Job] = deque()
@@ -116,6 +126,8 @@ class TransformersEngine(LocalEngine):
         from transformers import AutoModelForCausalLM
 
         self.chat = ChatTokenizer.load(self.folder)
+        if self._identity.constraint == "outlines":
+            check_spelling(self.chat.tokenizer)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         options: dict[str, Any] = {"dtype": self.dtype}
         if self.quantization is not None:
@@ -127,8 +139,15 @@ class TransformersEngine(LocalEngine):
         except (OSError, ValueError) as error:
             raise EngineError(f"transformers cannot load {self._identity.model}: {error}") from error
         self._model = (model if self.quantization is not None else model.to(device)).eval()
-        self.context = self.max_model_len or int(self._model.config.max_position_embeddings)
-        self._outlined = from_transformers(self._model, self.chat.tokenizer)
+        config = self._model.config
+        limit = getattr(config, "max_position_embeddings", None)  # models without attention have none
+        if self.max_model_len and limit and self.max_model_len > limit:
+            raise EngineError(
+                f"{self._identity.model} has a context of {limit:,} tokens, and {self.max_model_len:,} were asked for"
+            )
+        self.context = self.max_model_len or int(config.max_position_embeddings)
+        outlined = from_transformers(self._model, self.chat.tokenizer)
+        self._processor_of = _processors(outlined, self.chat.tokenizer, OUTLINES_BACKENDS[self._identity.constraint])
 
     def _work(self) -> None:
         stop = False
@@ -136,11 +155,12 @@ class TransformersEngine(LocalEngine):
             arrived, stop = self._drain(wait=not self._waiting)
             self._waiting.extend(arrived)
             if batch := self._next_batch():
-                for job, generation in zip(batch, self._generate(batch), strict=True):
+                answers = map(self._likelihood, batch) if batch[0].request.given else self._generate(batch)
+                for job, generation in zip(batch, answers, strict=True):
                     job.succeed(generation)
 
     def _next_batch(self) -> list[Job]:
-        """The oldest job and those behind it that want an answer of the same kind."""
+        """The oldest job and the later ones that can be generated together with it."""
         batch: list[Job] = []
         others: deque[Job] = deque()
         while self._waiting and len(batch) < self.batch_size:
@@ -151,6 +171,17 @@ class TransformersEngine(LocalEngine):
             (batch if same else others).append(job)
         self._waiting.extendleft(reversed(others))
         return batch
+
+    def _likelihood(self, job: Job) -> Generation:
+        """The log-probabilities of a prompt's last tokens: one forward pass, nothing is written."""
+        import torch
+
+        count = job.request.given
+        ids = torch.tensor([job.prompt_ids], device=self._model.device)
+        with torch.inference_mode():
+            logits = self._model(input_ids=ids).logits[0, -count - 1 : -1].float()
+        chosen = logits.log_softmax(dim=-1).gather(-1, ids[0, -count:, None])[:, 0]
+        return Generation("", True, Usage(len(job.prompt_ids)), given=chosen.tolist())
 
     def _generate(self, batch: list[Job]) -> list[Generation]:
         import torch
@@ -165,33 +196,31 @@ class TransformersEngine(LocalEngine):
         processors = [recorder]
         if request.pattern is not None:
             processors.insert(0, self._processor(request.pattern))
-        sampled = {"do_sample": True, "temperature": request.temperature, "top_k": 0, "top_p": 1.0}
+        end = self._stop_text(request)
+        sampled = {"do_sample": True, "temperature": request.temperature, "top_k": request.top_k, "top_p": 1.0}
         with torch.inference_mode(), torch.random.fork_rng(enabled=request.temperature > 0):
             if request.temperature > 0 and request.seed is not None:
                 torch.manual_seed(request.seed)
             written = self._model.generate(
                 input_ids=ids.to(self._model.device),
                 attention_mask=mask.to(self._model.device),
-                # The checkpoint's own settings, a repetition penalty for example, have no say in greedy decoding.
+                # The checkpoint's own settings, for example a repetition penalty, must not affect greedy decoding.
                 generation_config=GenerationConfig(
                     max_new_tokens=request.max_tokens,
-                    eos_token_id=self._stop_ids(),
+                    eos_token_id=self._stop_ids(request),
                     pad_token_id=pad,
                     **(sampled if request.temperature > 0 else {"do_sample": False}),
                 ),
                 logits_processor=processors,
-                **({"stop_strings": request.stop, "tokenizer": self.chat.tokenizer} if request.stop else {}),
+                **({"stop_strings": end, "tokenizer": self.chat.tokenizer} if end else {}),
             )[:, longest:]
         rows = enumerate(zip(batch, written.tolist(), strict=True))
         return [self._generation(job, ids, recorder, row) for row, (job, ids) in rows]
 
     def _processor(self, pattern: str) -> Any:
-        """The processor for a pattern; compiling one takes seconds on a large vocabulary, so they are kept."""
-        from outlines.backends import get_regex_logits_processor
-
+        """The processor for a pattern, cached because compiling one takes seconds with a large vocabulary."""
         if pattern not in self._processors:
-            backend = OUTLINES_BACKENDS[self._identity.constraint]
-            self._processors[pattern] = get_regex_logits_processor(backend, self._outlined, pattern)
+            self._processors[pattern] = self._processor_of(pattern)
             if len(self._processors) > MOST_PROCESSORS:
                 self._processors.popitem(last=False)
         self._processors.move_to_end(pattern)
@@ -201,38 +230,58 @@ class TransformersEngine(LocalEngine):
 
     def _generation(self, job: Job, ids: list[int], recorder: _Recorder, row: int) -> Generation:
         tokenizer = self.chat.tokenizer
-        ends = self._stop_ids()
-        length = next((place for place, token in enumerate(ids) if token in ends), None)
+        ends = self._stop_ids(job.request)
+        length = next((position for position, token in enumerate(ids) if token in ends), None)
         answer = ids[:length]
         text = tokenizer.decode(answer, skip_special_tokens=True)
-        stopped = bool(job.request.stop) and job.request.stop in text
-        if stopped:  # behind it stands only the padding of a row that ended before others
+        end = self._stop_text(job.request)
+        stopped = bool(end) and end in text
+        if stopped:  # only padding follows in a row that ended before others
             answer = [token for token in answer if token != tokenizer.pad_token_id]
-            text = text.partition(job.request.stop)[0]
+            text = text.partition(end)[0]
         complete = stopped or length is not None
         tokens = None
         if job.request.alternatives:
             tokens = [
-                Token(tokenizer.decode([token]), recorder.alternatives(tokenizer, place, row))
-                for place, token in enumerate(answer)
+                Token(said, recorder.alternatives(tokenizer, position, row))
+                for position, said in enumerate(_texts(tokenizer, answer))
             ]
         usage = Usage(len(job.prompt_ids), 0, len(answer) + (complete and not stopped))
         return Generation(text, complete, usage, tokens)
 
-    def _stop_ids(self) -> list[int]:
+    def _stop_ids(self, request: Request) -> list[int]:
         stop = self._model.generation_config.eos_token_id
         ids = stop if isinstance(stop, list) else [stop]
-        return sorted({*ids, self.chat.tokenizer.eos_token_id} - {None})
+        end = self.chat.thought_end if request.thinks else None
+        return sorted({*ids, self.chat.tokenizer.eos_token_id, *([end] if isinstance(end, int) else [])} - {None})
+
+    def _stop_text(self, request: Request) -> str:
+        """Text that ends an answer; empty for none."""
+        end = self.chat.thought_end
+        return end if request.thinks and isinstance(end, str) else ""
+
+
+def _texts(tokenizer: Any, ids: Sequence[int]) -> Iterator[str]:
+    """The text that each token adds; a character of several tokens is the last one's."""
+    context = read = 0
+    for end in range(1, len(ids) + 1):
+        known, text = (tokenizer.decode(ids[context:stop], skip_special_tokens=True) for stop in (read, end))
+        if text.endswith("\ufffd"):
+            yield ""
+        else:
+            yield text[len(known) :]
+            context, read = read, end
 
 
 def _kind(request: Request) -> tuple[object, ...]:
-    return request.pattern, request.max_tokens, request.alternatives, request.stop, request.temperature, request.seed
+    sampled = request.temperature, request.top_k, request.seed
+    return request.pattern, request.max_tokens, request.alternatives, request.thinks, *sampled, request.given > 0
 
 
 class _Recorder:
-    """Stands behind the constraint and notes the likeliest legal tokens at each position.
+    """Runs after the constraint and records the likeliest legal tokens at each position.
 
-    Keeping the logits themselves would take 16 MB a position for 32 answers over a vocabulary of 128,000.
+    Keeping the logits themselves would take 16 MB per position for 32 answers over a vocabulary of 128,000.
     """
 
     def __init__(self, count: int) -> None:
@@ -245,10 +294,8 @@ class _Recorder:
             self.steps.append((top.indices.tolist(), top.values.tolist()))
         return scores
 
-    def alternatives(self, tokenizer: Any, place: int, row: int) -> dict[str, float]:
-        ids, logprobs = self.steps[place]
-        found: dict[str, float] = {}
-        for token, logprob in zip(ids[row], logprobs[row], strict=True):
-            if logprob > float("-inf"):
-                found.setdefault(tokenizer.decode([token]), logprob)
-        return found
+    def alternatives(self, tokenizer: Any, position: int, row: int) -> dict[str, float]:
+        ids, logprobs = self.steps[position]
+        return alternatives_of(
+            (tokenizer.decode([token]), logprob) for token, logprob in zip(ids[row], logprobs[row], strict=True)
+        )

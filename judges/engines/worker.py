@@ -1,4 +1,4 @@
-"""A thread of its own for an engine that computes in this process, fed from the event loop."""
+"""Runs an engine that computes in this process in its own thread, fed from the event loop."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 import queue
 import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from judges.engines.chat import ChatTokenizer
-from judges.engines.engine import Engine, Generation, Request
+from judges.engines.engine import Engine, Generation, Request, check_logits
 from judges.errors import EngineError
 
 Result = TypeVar("Result")
 
 
 def _settle(future: asyncio.Future[Result], outcome: Result | Exception) -> None:
-    """Give a future its result or its error, unless whoever waited has gone."""
+    """Set a future's result or error, unless its waiter has cancelled it."""
     if future.done():
         return
     if isinstance(outcome, Exception):
@@ -30,7 +30,7 @@ def _settle(future: asyncio.Future[Result], outcome: Result | Exception) -> None
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A request on its way through the worker: its token ids, and how to hand back what comes of it."""
+    """A request in the worker: its token ids, and the future for its answer."""
 
     request: Request
     prompt_ids: list[int]
@@ -46,16 +46,16 @@ class Job:
     def _call(self, settle: Callable[[], object]) -> None:
         try:
             self.loop.call_soon_threadsafe(settle)
-        except RuntimeError:  # the loop is closed: nobody waits for this answer any more
+        except RuntimeError:  # the loop is closed, so nobody waits for this answer
             return
 
 
 class LocalEngine(Engine):
-    """An engine whose model is computed by one thread of this process.
+    """An engine whose model runs in a thread of this process.
 
-    PyTorch releases the interpreter while it computes, so the event loop renders prompts and reads answers meanwhile.
-    A subclass loads in ``_load``, where it sets ``chat`` and ``context`` (in tokens), and computes in ``_work`` until ``_drain``
-    says stop.
+    PyTorch releases the interpreter's lock while it computes, so the event loop can render prompts and parse answers. A subclass
+    loads the model in ``_load``, where it sets ``chat`` and ``context`` (in tokens), and computes in ``_work`` until ``_drain``
+    returns True.
     """
 
     chat: ChatTokenizer
@@ -68,6 +68,8 @@ class LocalEngine(Engine):
         self._failure: EngineError | None = None
         self._open: set[Job] = set()
         self._loaded = False
+        self._checked = False
+        self._starting = asyncio.Lock()
 
     @abstractmethod
     def _load(self) -> None:
@@ -75,29 +77,43 @@ class LocalEngine(Engine):
 
     @abstractmethod
     def _work(self) -> None:
-        """Answer jobs until told to stop. Runs in the worker's thread."""
+        """Answer jobs until the engine stops. Runs in the worker's thread."""
 
     async def identify(self) -> None:
         return
 
     async def start(self) -> None:
-        if self._thread is None or self._loading is None:
-            loop = asyncio.get_running_loop()
-            self._loading = loop.create_future()
-            self._thread = threading.Thread(target=self._run, args=(loop, self._loading), name="engine", daemon=True)
-            self._thread.start()
-        await asyncio.shield(self._loading)
+        async with self._starting:
+            if self._thread is None or self._loading is None:
+                loop = asyncio.get_running_loop()
+                self._loading = loop.create_future()
+                self._thread = threading.Thread(target=self._run, args=(loop, self._loading), name="engine", daemon=True)
+                self._thread.start()
+            await asyncio.shield(self._loading)
+            if not self._checked:
+                await check_logits(self)
+                self._checked = True
 
     async def generate(self, request: Request) -> Generation:
+        self._check_running()
+        return await self._answer(request, self.chat.prompt(request, self.context))
+
+    async def likelihood(self, prompt: str, text: str) -> Sequence[float]:
+        self._check_running()
+        ids, count = self.chat.continuation(prompt, text, self.context)
+        return (await self._answer(Request((), max_tokens=1, given=count), ids)).given
+
+    def _check_running(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+    async def _answer(self, request: Request, prompt_ids: list[int]) -> Generation:
         loop = asyncio.get_running_loop()
-        job = Job(request, self.chat.prompt(request, self.context), loop.create_future(), loop)
+        job = Job(request, prompt_ids, loop.create_future(), loop)
         self._open.add(job)
         try:
             self._inbox.put(job)
-            if self._failure is not None:  # the worker stopped meanwhile, perhaps before it saw this job
-                raise self._failure
+            self._check_running()  # the worker may have stopped before it saw this job
             return await job.future
         finally:
             self._open.discard(job)
@@ -106,7 +122,7 @@ class LocalEngine(Engine):
         if self._thread is None:
             return
         self._inbox.put(None)
-        if self._loaded:  # a load cannot be broken off: the thread, a daemon, is left to it
+        if self._loaded:  # loading cannot be interrupted: the daemon thread is left alone
             await asyncio.to_thread(self._thread.join)
         self._thread = None
 
@@ -125,18 +141,14 @@ class LocalEngine(Engine):
         try:
             self._work()
         except Exception as error:
-            failure = EngineError(f"the engine failed and cannot go on: {error}")
+            failure = EngineError(f"the engine failed: {error}")
             failure.__cause__ = error
         self._failure = failure
         for job in list(self._open):
             job.fail(failure)
 
     def _drain(self, *, wait: bool) -> tuple[list[Job], bool]:
-        """The jobs that have come in, and whether the engine shall stop.
-
-        Args:
-            wait: Whether to wait for a first one.
-        """
+        """Take the jobs that have arrived, and return whether the engine must stop; ``wait`` waits for a first job."""
         jobs: list[Job] = []
         while True:
             try:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from judges.agreement import Agreement, MetricAgreement, MetricTally, weakest_levels
 from judges.errors import MagistrateError
-from judges.judge import Level, Score
+from judges.judge import MeasurementLevel, Score
 
-LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
+LEVELS: tuple[MeasurementLevel, ...] = ("nominal", "ordinal", "interval")
 
 PAPER = """
     1 2 3 3 2 1 4 1 2 . . .
@@ -24,14 +24,14 @@ Units = list[list[int | None]]
 units_of_scores = st.lists(st.lists(st.none() | st.integers(1, 5), min_size=1, max_size=5), min_size=1, max_size=12)
 
 
-def agreement(units: Iterable[Iterable[Score]], level: Level, order: Sequence[str] | None = None) -> Agreement:
+def agreement(units: Iterable[Iterable[Score]], level: MeasurementLevel, order: Sequence[str] | None = None) -> Agreement:
     counted = Agreement(level, order)
     for unit in units:
         counted.add(unit)
     return counted
 
 
-def alpha(units: Iterable[Iterable[Score]], level: Level, order: Sequence[str] | None = None) -> float | None:
+def alpha(units: Iterable[Iterable[Score]], level: MeasurementLevel, order: Sequence[str] | None = None) -> float | None:
     return agreement(units, level, order).alpha
 
 
@@ -40,7 +40,7 @@ def paper_units() -> Units:
     return [list(unit) for unit in zip(*rows, strict=True)]
 
 
-def alpha_by_definition(units: Units, level: Level) -> float | None:
+def alpha_by_definition(units: Units, level: MeasurementLevel) -> float | None:
     """Every ordered pair within a unit against every ordered pair of all values, one by one."""
     paired = [present for unit in units if len(present := [value for value in unit if value is not None]) > 1]
     values = [value for unit in paired for value in unit]
@@ -62,7 +62,7 @@ def alpha_by_definition(units: Units, level: Level) -> float | None:
 
 
 @pytest.mark.parametrize(("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
-def test_the_papers_example(level: Level, published: float) -> None:
+def test_the_papers_example(level: MeasurementLevel, published: float) -> None:
     """Krippendorff (2011): four observers, twelve units, missing values; the last unit has one value and counts nothing."""
     counted = agreement(paper_units(), level)
     assert counted.alpha == pytest.approx(published, abs=0.0005)
@@ -72,7 +72,7 @@ def test_the_papers_example(level: Level, published: float) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @settings(deadline=None)
 @given(units=units_of_scores)
-def test_the_coincidences_give_what_the_definition_gives(units: Units, level: Level) -> None:
+def test_the_coincidences_give_what_the_definition_gives(units: Units, level: MeasurementLevel) -> None:
     by_definition = alpha_by_definition(units, level)
     assert alpha(units, level) == (None if by_definition is None else pytest.approx(by_definition, abs=1e-9))
 
@@ -80,7 +80,7 @@ def test_the_coincidences_give_what_the_definition_gives(units: Units, level: Le
 @pytest.mark.parametrize("level", LEVELS)
 @settings(deadline=None)
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, unique=True), judges=st.integers(2, 5))
-def test_perfect_agreement_is_one(values: list[float], judges: int, level: Level) -> None:
+def test_perfect_agreement_is_one(values: list[float], judges: int, level: MeasurementLevel) -> None:
     assert alpha([[value] * judges for value in values], level) == 1.0
 
 
@@ -89,7 +89,7 @@ def test_two_judges_who_always_differ_agree_less_than_by_chance() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_nothing_to_compare_has_no_alpha(level: Level) -> None:
+def test_nothing_to_compare_has_no_alpha(level: MeasurementLevel) -> None:
     assert alpha([], level) is None
     assert alpha([[1], [None, 2, None], []], level) is None
     counted = agreement([[3, 3], [3, 3, 3], [4]], level)
@@ -100,7 +100,9 @@ def test_nothing_to_compare_has_no_alpha(level: Level) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @settings(deadline=None)
 @given(units=units_of_scores, seed=st.integers(0, 99))
-def test_neither_the_order_of_members_nor_of_samples_nor_missing_values_matter(units: Units, seed: int, level: Level) -> None:
+def test_neither_the_order_of_members_nor_of_samples_nor_missing_values_matter(
+    units: Units, seed: int, level: MeasurementLevel
+) -> None:
     shuffled = [random.Random(seed).sample([*unit, None], len(unit) + 1) for unit in units]
     random.Random(seed).shuffle(shuffled)
     assert alpha(shuffled, level) == alpha(units, level)
@@ -163,7 +165,7 @@ def test_labels_are_ordered_as_the_caller_says() -> None:
     ],
 )
 def test_a_value_that_cannot_be_compared_is_refused_and_not_counted(
-    level: Level, order: list[str] | None, value: Score, words: str
+    level: MeasurementLevel, order: list[str] | None, value: Score, words: str
 ) -> None:
     counted = Agreement(level, order)
     with pytest.raises(MagistrateError, match=words):
@@ -203,5 +205,9 @@ def test_a_metric_that_always_applies_has_no_agreement_on_it() -> None:
 
 
 def test_the_weakest_level_is_the_common_one() -> None:
-    members: list[dict[str, Level]] = [{"a": "interval", "b": "interval"}, {"a": "ordinal", "c": "nominal"}, {"c": "interval"}]
+    members: list[dict[str, MeasurementLevel]] = [
+        {"a": "interval", "b": "interval"},
+        {"a": "ordinal", "c": "nominal"},
+        {"c": "interval"},
+    ]
     assert weakest_levels(members) == {"a": "ordinal", "b": "interval", "c": "nominal"}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from judges.answer_text import remainder, terse_length, value_span
+from judges.constraint import Layout, answer_pattern
 
 
 class Inner(BaseModel):
@@ -35,13 +36,18 @@ ANSWER: dict[str, Any] = {
 TEXT = json.dumps(ANSWER, ensure_ascii=False)
 
 
-@given(st.integers(min_value=12, max_value=len(TEXT) - 1), st.booleans(), st.data())
-def test_from_wherever_it_is_cut_an_answer_can_be_finished(cut: int, terse: bool, data: st.DataObject) -> None:
-    rest = remainder(TEXT[:cut], SCHEMA, terse=terse)
+@given(st.data(), st.booleans(), st.sampled_from([None, 4]))
+def test_from_wherever_it_is_cut_an_answer_can_be_finished(data: st.DataObject, terse: bool, indent: int | None) -> None:
+    whole = json.dumps(ANSWER, ensure_ascii=False, indent=indent)
+    cut = data.draw(st.integers(min_value=1, max_value=len(whole) - 1))
+    rest = remainder(whole[:cut], SCHEMA, layout=Layout(indent), terse=terse)
     assert rest is not None
-    finished = Answer.model_validate_json(rest.kept + data.draw(st.from_regex(rest.pattern, fullmatch=True)))
-    assert ANSWER["reason"].startswith(finished.reason.rstrip("\\")), "what stood before the cut is kept"
-    ended = TEXT[TEXT.index('"parts"') : cut].count("}")
+    text = rest.kept + data.draw(st.from_regex(rest.pattern, fullmatch=True))
+    assert re.fullmatch(answer_pattern(SCHEMA, Layout(indent)), text), "its white space stays that of the layout"
+    finished = Answer.model_validate_json(text)
+    if cut > whole.index(": ") + 2:
+        assert ANSWER["reason"].startswith(finished.reason.rstrip("\\")), "what stood before the cut is kept"
+    ended = whole[whole.index('"parts"') : cut].count("}")
     assert [part.model_dump() for part in finished.parts[:ended]] == ANSWER["parts"][:ended], "so do the items of a list"
 
 
@@ -58,7 +64,9 @@ def test_a_terse_rest_has_a_bounded_length() -> None:
 def test_the_longest_terse_answer_is_known() -> None:
     part = {"why": "", "grade": 10}
     longest = {"reason": "", "score": 10, "inner": part, "items": [], "parts": [part, part], "label": "yes"}
-    assert len(json.dumps(longest)) <= terse_length(SCHEMA) <= 1.2 * len(json.dumps(longest))
+    for indent in (None, 4):
+        length = len(json.dumps(longest, indent=indent))
+        assert length <= terse_length(SCHEMA, Layout(indent)) <= 1.2 * length
 
 
 def test_a_list_that_was_begun_is_closed_behind_the_items_it_has() -> None:
@@ -92,8 +100,8 @@ def test_an_open_escape_is_left_out() -> None:
     assert rest.kept == '{"reason": "r"'
 
 
-def test_nothing_finished_is_nothing_to_go_on_from() -> None:
-    for text in ("", "{", "{ ", '{"rea', '{"reason":', "[1", '{"wrong": "x"'):
+def test_text_that_begins_no_such_answer_is_not_continued() -> None:
+    for text in ("", "[1", '{"wrong": "x"'):
         assert remainder(text, SCHEMA) is None
 
 

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ def test_options_are_read_from_text() -> None:
     judge = catalog.open_judge("pairwise", {"orders": "given", "reasoning": "no"})
     assert isinstance(judge, Pairwise)
     assert judge.version == Pairwise(orders="given", reasoning=False).version
-    assert catalog.open_judge("grouse", {"per_metric": "yes", "max_tokens": "64"}).version == (
-        Grouse(per_metric=True, max_tokens=64).version
+    assert catalog.open_judge("grouse", {"per_metric": "yes", "prompts": "card", "max_tokens": "64"}).version == (
+        Grouse(per_metric=True, prompts="card", max_tokens=64).version
     )
     assert catalog.open_judge("llm-eval", {}, scale="0-100", metrics=None).version == LLMEval(scale="0-100").version
 
@@ -43,7 +44,8 @@ def test_a_rubric_file_is_a_judge(tmp_path: Path) -> None:
     ("name", "options", "complaint"),
     [
         ("dredd", {}, "there is no judge `dredd`; there are llm-eval, grouse"),
-        ("grouse", {"scale": "0-5"}, "judge `grouse` has no option `scale`; it has: per_metric, max_tokens"),
+        ("grouse", {"scale": "0-5"}, "judge `grouse` has no option `scale`; it has: per_metric, prompts, indented, max_tokens"),
+        ("grouse", {"prompts": "card"}, "option `prompts` of judge `grouse` is for one prompt a metric; set `per_metric` too"),
         ("grouse", {"per_metric": "maybe"}, "option `per_metric` of judge `grouse` must be yes or no"),
         ("grouse", {"max_tokens": "0"}, "must be a whole number from 1"),
         ("pairwise", {"orders": "all"}, "option `orders` of judge `pairwise` must be one of both, given"),
@@ -70,14 +72,15 @@ def test_a_file_without_attributes_is_refused(tmp_path: Path, content: str) -> N
 
 def test_every_option_that_is_listed_is_an_option_of_its_judge(tmp_path: Path) -> None:
     (tmp_path / "names").write_text(json.dumps(["a"]))
-    examples = {"attributes": str(tmp_path / "names"), "factor": "2"}
+    examples = {"attributes": str(tmp_path / "names"), "explanations": str(tmp_path / "names"), "factor": "2"}
     for name, judge in catalog.JUDGES.items():
         listed = judge.Options.listed()
         required = {option: examples[option] for option, about in listed.items() if about.required}
         plain = catalog.open_judge(name, required)
         for option, about in listed.items():
             values = [examples[option]] if option in examples else about.spelling.says.replace("NUMBER", "7").split(", ")
-            versions = {catalog.open_judge(name, required | {option: value}).version for value in values}
+            needed = required | ({"per_metric": "yes"} if option == "prompts" else {})
+            versions = {catalog.open_judge(name, needed | {option: value}).version for value in values}
             assert versions != {plain.version} or option in required, "an option changes what is asked"
 
 
@@ -85,3 +88,9 @@ def test_a_model_has_a_judge_of_its_own() -> None:
     assert catalog.usual_judge("llama-3-grouse") == "grouse"
     assert catalog.usual_judge("magistrate-tiny") == catalog.usual_judge("some/other") == catalog.usual_judge(None) == "llm-eval"
     assert all(model.judge in catalog.JUDGES for model in catalog.MODELS.values())
+
+
+def test_the_guides_table_says_what_each_judge_says_of_itself() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "judges" / "README.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^\| \[`(\S+)`\]\(\S+\) \| (.*?) \|", guide, re.MULTILINE))
+    assert said == {name: catalog.JUDGES[name].summary for name in catalog.BUILT_IN}

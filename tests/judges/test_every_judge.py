@@ -9,6 +9,7 @@ import pytest
 
 from judges import catalog
 from judges.affinity import Affinity
+from judges.data.rows import Row
 from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.grouse import Grouse
@@ -16,7 +17,6 @@ from judges.judge import Judge
 from judges.pairwise import Pairwise
 from judges.rubric import Rubric
 from judges.runner import Runner, prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 
 SHORT: Mapping[str, dict[str, Any]] = {
@@ -87,7 +87,7 @@ def test_a_rubric_is_answered_on_every_engine(loop: asyncio.Runner, engine: Engi
 
 
 def test_a_prompt_for_each_metric_shares_the_instructions(loop: asyncio.Runner, vllm_engine: Engine) -> None:
-    judge, sample = Grouse(per_metric=True, max_tokens=48), CASES["grouse"][1]
+    judge, sample = Grouse(per_metric=True, prompts="card", max_tokens=48), CASES["grouse"][1]
     first, second = hear(loop, vllm_engine, judge, sample, sample | {"actual_output": "Paris [1]."})
     check(second, judge)
     assert first.usage.prompt_tokens > 4 * 700

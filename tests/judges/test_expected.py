@@ -1,14 +1,25 @@
 import math
+import re
 
 import pytest
 
-from judges.engines.engine import Token
-from judges.expected import alternatives_wanted, expected_scores, label_probabilities
+from judges.engines.engine import Token, alternatives_of
+from judges.expected import Expectation, alternatives_wanted, label_probabilities, spreads_of
 from judges.judge import Label, NumericScore
 
 ANSWER = '{"a": 3}'
 FIVE = NumericScore("a", ("a",), (0, 1, 2, 3, 4, 5))
 TEN = NumericScore("a", ("a",), tuple(range(11)))
+
+
+def expected_scores(
+    answer: str, spelt: list[Token] | None, scores: list[NumericScore]
+) -> tuple[dict[str, Expectation | None], list[str]]:
+    """What the first digits alone tell."""
+    spreads, faults = spreads_of(answer, spelt, scores)
+    outcomes = {metric: spread.expectation() for metric, spread in spreads.items()} | faults
+    expected = {metric: None if isinstance(outcome, str) else outcome for metric, outcome in outcomes.items()}
+    return expected, [outcome for outcome in outcomes.values() if isinstance(outcome, str)]
 
 
 def logs(**masses: float) -> dict[str, float]:
@@ -51,11 +62,40 @@ def test_probability_on_half_a_score_is_not_guessed_away() -> None:
     assert found["a"].expectation == pytest.approx(3.0)
 
 
-def test_a_score_of_two_tokens_has_no_expectation() -> None:
-    spelt = [Token('{"a": ', {}), Token("1", {"1": 0.0}), Token("0", {"0": 0.0}), Token("}", {})]
-    found, notes = expected_scores('{"a": 10}', spelt, [TEN])
-    assert found == {"a": None}
-    assert notes == ["no expected a: the score is spelt with more than one token"]
+def test_the_digits_of_a_score_are_told_one_by_one() -> None:
+    """Of 0 to 100: 1 (0.1), 10 (0.2), 12 (0.1), 100 (0.2), 57 (0.4), in a vocabulary that splits some numbers into digits."""
+    spelt = [Token('{"a": ', {}), Token("5", logs(**{"1": 0.5, "12": 0.1, "5": 0.4})), Token("7", {"7": 0.0}), Token("}", {})]
+    (spread,) = spreads_of('{"a": 57}', spelt, [NumericScore("a", ("a",), tuple(range(101)))])[0].values()
+    assert "90% of the probability is on beginnings of several scores" in str(spread.expectation())
+    assert spread.unfinished == ["1", "5"]
+    assert re.fullmatch(spread.pattern("1"), "00}")
+    assert not re.fullmatch(spread.pattern("5"), "00}")
+    spread.add(logs(**{"0": 4 / 5, "}": 1 / 5}), "1")
+    spread.add(logs(**{"7": 1.0}), "5")
+    assert spread.unfinished == ["10"]
+    spread.add(logs(**{"0": 0.5, "}": 0.5}), "10")
+    outcome = spread.expectation()
+    assert isinstance(outcome, Expectation)
+    assert outcome.expectation == pytest.approx(0.1 * 1 + 0.2 * 10 + 0.1 * 12 + 0.2 * 100 + 0.4 * 57)
+    assert outcome.entropy == pytest.approx(-sum(p * math.log(p) for p in (0.1, 0.2, 0.1, 0.2, 0.4)), abs=1e-6)
+
+
+def test_a_token_without_text_is_no_digit() -> None:
+    """A server may report a special token, or a part of a character, as an empty text: it says nothing of the score."""
+    spelt = [Token('{"a": ', {}), Token("3", logs(**{"3": 0.9, "1": 0.08, "": 0.02})), Token("}", {})]
+    (spread,) = spreads_of(ANSWER, spelt, [TEN])[0].values()
+    spread.add(logs(**{"": 0.5, "0": 0.25, "00": 0.125, "}": 0.125}), "1")
+    assert spread.unfinished == []
+    assert spread.masses == pytest.approx({3: 0.9, 10: 0.02, 1: 0.01})
+    assert spread.lost == pytest.approx(0.06)
+
+
+def test_a_token_may_hold_what_follows_a_score() -> None:
+    spelt = [Token('{"a": ', {}), Token("3", logs(**{"3": 0.5, '4, "': 0.5})), Token(', "', {}), Token('b": "x"}', {})]
+    (found,) = expected_scores('{"a": 3, "b": "x"}', spelt, [FIVE])[0].values()
+    assert found
+    assert found.expectation == 3.5
+    assert spreads_of('{"a": 3, "b": "x"}', spelt, [FIVE])[0]["a"].after == ', "b": "'
 
 
 def test_unseen_probability_is_not_guessed_away() -> None:
@@ -124,3 +164,9 @@ def test_without_certainty_there_are_no_probabilities_and_a_reason() -> None:
     assert label_probabilities(CHOSEN, None, LABEL) == "the engine gives no log-probabilities"
     assert label_probabilities("{}", choice_tokens({"A": 0.0}), LABEL) == "the answer has no label"
     assert label_probabilities(CHOSEN, [Token("{", {})], LABEL) == "the tokens do not spell the answer"
+
+
+def test_probabilities_of_tokens_with_one_text_are_added() -> None:
+    """Gemma 3 spells 5 by a token of its own and by its byte."""
+    added = alternatives_of([("5", math.log(0.25)), ("4", math.log(0.5)), ("5", math.log(0.125)), ("6", float("-inf"))])
+    assert {text: math.exp(logprob) for text, logprob in added.items()} == pytest.approx({"5": 0.375, "4": 0.5})

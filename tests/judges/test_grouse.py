@@ -73,7 +73,7 @@ def test_references_are_added_and_removed_as_the_card_says() -> None:
 
 
 def test_each_metric_may_have_a_prompt_of_its_own() -> None:
-    prompts = prompt(Grouse(per_metric=True), SAMPLE)
+    prompts = prompt(Grouse(per_metric=True, prompts="card"), SAMPLE)
     assert len(prompts) == 4
     for metric, text in zip(METRICS, prompts, strict=True):
         others = [other for other in METRICS if other != metric]
@@ -101,7 +101,7 @@ def test_both_answers_are_scored() -> None:
 def test_one_prompt_or_four_read_alike() -> None:
     whole = answer(second={"answer_relevancy": {"answer_relevancy": 2}})
     parts = [json.dumps({metric: whole[metric]}) for metric in METRICS]
-    assert Grouse(per_metric=True).read(*parts) == Grouse().read(json.dumps(whole))
+    assert Grouse(per_metric=True, prompts="card").read(*parts) == Grouse().read(json.dumps(whole))
 
 
 @pytest.mark.parametrize(
@@ -217,5 +217,5 @@ def test_the_constraint_allows_whole_answers_and_no_others() -> None:
 
 
 def test_the_version_follows_the_words_and_the_mode() -> None:
-    assert len({Grouse().version, Grouse(per_metric=True).version, Grouse(max_tokens=100).version}) == 3
+    assert len({Grouse().version, Grouse(per_metric=True, prompts="card").version, Grouse(max_tokens=100).version}) == 3
     assert Grouse().version == Grouse().version

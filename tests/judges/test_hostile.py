@@ -14,19 +14,18 @@ import pytest
 
 from judges.affinity import Affinity
 from judges.catalog import open_judge
-from judges.discovery import Discovery, Shrink
+from judges.data.rows import Row
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine
-from judges.engines.vllm import VLLMEngine
+from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.weights import EMBEDDED
 from judges.errors import AnswerError
 from judges.grouse import Grouse
-from judges.insight import Insight
-from judges.judge import Inquiry, Judge, Message, Score
+from judges.judge import Judge, Message, RenderedPrompts, Score
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
+from judges.qualeval import Discovery, Insight, Shrink
 from judges.runner import Runner, prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 from tests.judges.hostile import FAMILIES, HOSTILE, PLAIN, SAMPLES, SPECIAL, sample_of, spread
 
@@ -104,8 +103,8 @@ def carried(text: str) -> str:
     )
 
 
-def contents(inquiry: Inquiry) -> list[str]:
-    return [message.content for prompt in inquiry.prompts for message in prompt.messages]
+def contents(rendered: RenderedPrompts) -> list[str]:
+    return [message.content for prompt in rendered.prompts for message in prompt.messages]
 
 
 def with_text(content: str, text: str) -> str:
@@ -191,9 +190,9 @@ def test_a_text_stands_in_the_prompt_as_it_is_and_changes_nothing_else(shape: st
     judge = judge_of(shape)
     for text in HOSTILE:
         marked = judge.render(without_empty(sample_of(shape, MARK), text))
-        inquiry = judge.render(sample_of(shape, text))
-        assert contents(inquiry) == [with_text(content, text) for content in contents(marked)], ascii(text[:80])
-        assert [prompt.form.schema for prompt in inquiry.prompts] == [prompt.form.schema for prompt in marked.prompts]
+        rendered = judge.render(sample_of(shape, text))
+        assert contents(rendered) == [with_text(content, text) for content in contents(marked)], ascii(text[:80])
+        assert [prompt.form.schema for prompt in rendered.prompts] == [prompt.form.schema for prompt in marked.prompts]
 
 
 @pytest.mark.parametrize("shape", SAMPLES)
@@ -226,7 +225,7 @@ def test_special_tokens_of_every_family_stay_text_where_they_are_special(
     judge = judge_of(shape)
     for text in HOSTILE:
         for prompt in judge.render(sample_of(shape, text)).prompts:
-            frame = [*["<|im_start|>", "<|im_end|>"] * len(prompt.messages), "<|im_start|>", "<think>"]
+            frame = [*["<|im_start|>", "<|im_end|>"] * len(prompt.messages), "<|im_start|>", "<think>", "</think>"]
             assert control_tokens(babel, prompt.messages) == frame, ascii(text[:80])
 
 
@@ -275,8 +274,8 @@ def judge_all(loop: asyncio.Runner, engine: Engine, judge: Judge, shape: str, te
     assert [verdict.id for verdict in verdicts] == [str(number) for number in range(len(texts))]
     fitting = 0
     for verdict, question, text in zip(verdicts, questions, texts, strict=True):
-        assert question.inquiry
-        prompts = question.inquiry.prompts
+        assert question.rendered
+        prompts = question.rendered.prompts
         lengths = [len(engine.chat.encode(prompt.messages)) + prompt.form.max_tokens for prompt in prompts]
         fits = max(lengths) <= engine.context
         fitting += fits

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from judges.agreement import MetricAgreement
 from judges.engines.engine import Usage
 from judges.errors import MagistrateError
-from judges.judge import Level, Score
+from judges.judge import MeasurementLevel, Score
 from judges.jury import TIE, Combine, Jury, Member, Vote, decide
 from judges.verdict import Verdict
 
 RULES: tuple[Combine, ...] = get_args(Combine)
 MEMBERS = [Member("ann"), Member("bob"), Member("cat")]
-LEVELS: Mapping[str, Level] = {"quality": "interval"}
+LEVELS: Mapping[str, MeasurementLevel] = {"quality": "interval"}
 
 whole_scores = st.lists(st.integers(-3, 5), min_size=1, max_size=7)
 any_scores = st.lists(st.none() | st.integers(0, 3) | st.sampled_from(["good", "bad"]), min_size=1, max_size=7)
@@ -39,11 +39,11 @@ def verdict(scores: Mapping[str, Score] | None, reason: str | None = None, **fie
     return Verdict(**(stated | fields))
 
 
-def court(*qualities: Score) -> dict[str, Verdict | None]:
+def judge(*qualities: Score) -> dict[str, Verdict | None]:
     return {member.name: verdict({"quality": quality}) for member, quality in zip(MEMBERS, qualities, strict=True)}
 
 
-def jury(combine: Combine = "mean", members: Sequence[Member] = MEMBERS, levels: Mapping[str, Level] = LEVELS) -> Jury:
+def jury(combine: Combine = "mean", members: Sequence[Member] = MEMBERS, levels: Mapping[str, MeasurementLevel] = LEVELS) -> Jury:
     return Jury(combine, members, levels)
 
 
@@ -154,8 +154,8 @@ def test_the_order_of_members_changes_nothing(
 ) -> None:
     given_scores = data.draw(st.lists(st.none() | st.integers(0, 3) | st.just("bad"), min_size=3, max_size=3))
     members = [Member(member.name, weight) for member, weight in zip(MEMBERS, weights, strict=True)]
-    verdicts = court(*given_scores)
-    nominal: Mapping[str, Level] = {"quality": "nominal"}
+    verdicts = judge(*given_scores)
+    nominal: Mapping[str, MeasurementLevel] = {"quality": "nominal"}
     one, other = jury(combine, members, nominal), jury(combine, [members[place] for place in order], nominal)
     turned = {members[place].name: verdicts[members[place].name] for place in order}
     assert one.deliberate(verdicts) == other.deliberate(turned)
@@ -187,13 +187,13 @@ def test_the_jurys_verdict_has_every_field() -> None:
 
 
 def test_no_tie_is_an_empty_list() -> None:
-    found = jury().deliberate(court(1, 2, 3))
+    found = jury().deliberate(judge(1, 2, 3))
     assert found.detail is not None
     assert found.detail["ties"] == []
 
 
 def test_a_member_without_a_say_is_left_out_and_named() -> None:
-    verdicts = court(5, 1, 2) | {"ann": verdict(None, "bad answer: it ends early"), "cat": None}
+    verdicts = judge(5, 1, 2) | {"ann": verdict(None, "bad answer: it ends early"), "cat": None}
     found = jury().deliberate(verdicts, {"cat": "the model is not on this machine"})
     assert found.scores == {"quality": 1.0}
     assert found.notes == [
@@ -241,7 +241,7 @@ def test_a_metric_of_some_members_is_combined_from_those() -> None:
 
 def test_the_fingerprint_is_of_the_rule_and_the_members_and_not_of_the_sample() -> None:
     def fingerprint(combine: Combine = "mean", weight: float = 1, of_bob: str = "f0", **fields: Any) -> str:
-        verdicts = court(1, 2, 3) | {"bob": verdict({"quality": 2}, fingerprint=of_bob)}
+        verdicts = judge(1, 2, 3) | {"bob": verdict({"quality": 2}, fingerprint=of_bob)}
         sample = {name: verdict(each.scores, fingerprint=each.fingerprint, **fields) for name, each in verdicts.items() if each}
         return jury(combine, [Member("ann", weight), *MEMBERS[1:]]).deliberate(sample).fingerprint
 
@@ -249,19 +249,19 @@ def test_the_fingerprint_is_of_the_rule_and_the_members_and_not_of_the_sample() 
     assert fingerprint(id="8", sample="5b") == base
     assert fingerprint(weight=1.0) == base
     assert len({base, fingerprint("median"), fingerprint(weight=2), fingerprint(of_bob="f1")}) == 4
-    absent = [jury().deliberate(court(1, 2, 3) | {name: None}).fingerprint for name in ("ann", "bob")]
+    absent = [jury().deliberate(judge(1, 2, 3) | {name: None}).fingerprint for name in ("ann", "bob")]
     assert len({base, *absent}) == 3
 
 
 def test_the_sample_is_of_what_the_members_were_shown() -> None:
-    shown = jury().deliberate(court(1, 2, 3)).sample
-    assert jury("median").deliberate(court(3, 3, 3)).sample == shown
-    assert jury().deliberate(court(1, 2, 3) | {"cat": verdict({"quality": 3}, sample="5b")}).sample != shown
+    shown = jury().deliberate(judge(1, 2, 3)).sample
+    assert jury("median").deliberate(judge(3, 3, 3)).sample == shown
+    assert jury().deliberate(judge(1, 2, 3) | {"cat": verdict({"quality": 3}, sample="5b")}).sample != shown
 
 
 def test_verdicts_of_different_samples_are_refused() -> None:
     with pytest.raises(MagistrateError, match="different samples: 7, 8"):
-        jury().deliberate(court(1, 2, 3) | {"bob": verdict({"quality": 1}, id="8")})
+        jury().deliberate(judge(1, 2, 3) | {"bob": verdict({"quality": 1}, id="8")})
 
 
 def test_a_sample_that_every_member_failed_has_no_verdict() -> None:
@@ -272,7 +272,7 @@ def test_a_sample_that_every_member_failed_has_no_verdict() -> None:
 
 
 def test_every_member_has_a_place_and_nobody_else() -> None:
-    with pytest.raises(MagistrateError, match="not so for cat, dan"):
+    with pytest.raises(MagistrateError, match="not the case for cat, dan"):
         jury().deliberate({"ann": None, "bob": None, "dan": None})
 
 
@@ -299,8 +299,8 @@ def test_a_jury_that_cannot_sit_says_why(combine: Any, members: list[Member], wo
 def test_agreement_is_of_the_members_scores_on_the_metrics_own_level() -> None:
     sitting = jury("median", levels={"quality": "interval"})
     for qualities in ([1, 1, 2], [None, None, 5], [5, None, 5], [3, 3, 3]):
-        sitting.deliberate(court(*qualities))
-    sitting.deliberate(court(1, 5, 4) | {"ann": None, "bob": verdict(None, "bad answer: x")})
+        sitting.deliberate(judge(*qualities))
+    sitting.deliberate(judge(1, 5, 4) | {"ann": None, "bob": verdict(None, "bad answer: x")})
     found = sitting.agreement()["quality"]
     # 1 1 2, 5 5 and 3 3 3 pair up. Within them two pairs are 1 apart, each over 2; all pairs together are the count squared times
     # the variance.
@@ -313,14 +313,14 @@ def test_agreement_is_of_the_members_scores_on_the_metrics_own_level() -> None:
 
 def test_a_tie_of_the_jury_is_no_disagreement_of_its_own() -> None:
     sitting = jury("majority", levels={"quality": "nominal"})
-    sitting.deliberate(court("a", "b", "c"))
-    sitting.deliberate(court("a", "a", "a"))
+    sitting.deliberate(judge("a", "b", "c"))
+    sitting.deliberate(judge("a", "a", "a"))
     assert sitting.agreement()["quality"] == MetricAgreement("nominal", pytest.approx(1 - 5 * 1.5 / 9), 2, None)  # type: ignore[arg-type]
 
 
 def test_a_metric_without_a_level_is_nominal() -> None:
     sitting = jury(levels={})
-    sitting.deliberate(court("good", 2, 3))
+    sitting.deliberate(judge("good", 2, 3))
     assert sitting.agreement() == {"quality": MetricAgreement("nominal", 0.0, 1, None)}
 
 
@@ -329,8 +329,8 @@ def test_ordered_labels_agree_by_their_order() -> None:
     sitting = Jury("majority", MEMBERS, {"quality": "ordinal"}, {"quality": order})
     ranked = jury("majority", levels={"quality": "ordinal"})
     for labels in (["poor", "fair", "fair"], ["good", "good", "fair"], ["poor", "poor", "poor"]):
-        sitting.deliberate(court(*labels))
-        ranked.deliberate(court(*(order.index(label) for label in labels)))
+        sitting.deliberate(judge(*labels))
+        ranked.deliberate(judge(*(order.index(label) for label in labels)))
     assert sitting.agreement() == ranked.agreement()
     # Four poor, three fair, two good: the middle ranks are 2, 5.5 and 8.
     assert sitting.agreement()["quality"].alpha == pytest.approx(
@@ -340,7 +340,7 @@ def test_ordered_labels_agree_by_their_order() -> None:
 
 def test_a_label_where_the_level_needs_numbers_is_refused() -> None:
     with pytest.raises(MagistrateError, match="label 'good', and agreement at the interval level needs numbers"):
-        jury().deliberate(court(1, "good", 3))
+        jury().deliberate(judge(1, "good", 3))
 
 
 def test_before_the_first_sample_nothing_is_known_of_agreement() -> None:

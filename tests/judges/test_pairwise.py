@@ -45,6 +45,8 @@ def test_questions_of_several_turns() -> None:
     assert "[Answer of A]\nTurn 1: a1\nTurn 2: a2\n\n[Answer of B]\nonly the last" in text
     with pytest.raises(SampleError, match="field `answer_a` has 3 turns, and the question has 2"):
         Pairwise().render(sample | {"answer_a": ["1", "2", "3"]})
+    with pytest.raises(SampleError, match="field `answer_b` has 1 turn, and the question has 2"):
+        Pairwise().render(sample | {"answer_b": ["the first alone"]})
 
 
 def test_the_prompt_is_english_or_chinese() -> None:

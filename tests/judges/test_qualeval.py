@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -12,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.affinity import MOST_TOGETHER, PARTS, Affinity, Evidence
-from judges.discovery import Discovery, Shrink
 from judges.errors import AnswerError, MagistrateError, SampleError
-from judges.insight import Insight
 from judges.judge import Judge
-from judges.qualeval import words
+from judges.qualeval import Discovery, Insight, Shrink, words
 
 PAPER: dict[str, str] = json.loads((Path(__file__).parents[1] / "data" / "qualeval_prompts.json").read_text(encoding="utf-8"))
 """The prompts as appendix A.1 prints them; what it describes in words is in braces."""
@@ -35,7 +34,7 @@ def test_the_papers_words_stand_as_printed() -> None:
         for task in ("mbpp", "dialogsum", "mmlu"):
             assert ours[f"discover_{name}_{task}"] == PAPER[f"{name}_{task}"]
     assert ours["insight_system"] == PAPER["system"]
-    assert f"{ours['insight']} {ours['insight_distances']}" == PAPER["prompt"]
+    assert f"{ours['insight_summary']} {ours['insight']} {ours['insight_distances']}" == PAPER["prompt"]
 
 
 def test_affinity_asks_for_all_attributes_in_one_prompt() -> None:
@@ -48,11 +47,21 @@ def test_affinity_asks_for_all_attributes_in_one_prompt() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["domain", "subtask"])
+def test_an_input_alone_is_rated_in_the_papers_words_and_an_output_by_what_it_uses(kind: str) -> None:
+    """Figure 9 asks what the input needs, which no output changes; section 5.1 compares what two outputs use."""
+    sample = {"input": "i", "ground_truth": "o", "generation": "o"}
+    (alone,) = prompts(Affinity(DOMAINS, kind=kind), sample)
+    (shown,) = prompts(Affinity(DOMAINS, kind=kind, output="generation"), sample)
+    assert alone.startswith(f"{PAPER[kind]}\n\nThe {kind}s are:")
+    assert shown.startswith(f"{words()[f'rate_{kind}_output']}\n\nThe {kind}s are:")
+    assert PAPER[kind] not in shown
+
+
 def test_affinity_shows_an_output_without_saying_whose() -> None:
     sample = {"input": "i", "ground_truth": "same", "generation": "same"}
     truth = prompts(Affinity(DOMAINS, kind="subtask", output="ground_truth"), sample)
     assert truth == prompts(Affinity(DOMAINS, kind="subtask", output="generation"), sample)
-    assert truth[0].startswith(PAPER["subtask"])
     assert truth[0].endswith("Input to the language model:\ni\n\nOutput of the language model:\nsame\n\nRate subtasks 1 to 3.")
     with pytest.raises(SampleError, match="field `generation` is missing"):
         Affinity(DOMAINS, output="generation").render({"input": "i"})
@@ -73,10 +82,16 @@ def test_groups_are_even_and_share_all_but_the_last_line(count: int) -> None:
 def test_a_group_that_does_not_fit_is_divided() -> None:
     judge = Affinity([f"a{number}" for number in range(1, 6)])
     (prompt,) = judge.render({"input": "i\n\nRate domains 1 to 2."}).prompts
-    halves = judge.divide(prompt)
+    halves = judge.split(prompt)
     assert [half.messages[0].content.rpartition("\n")[2] for half in halves] == ["Rate domains 1 to 2.", "Rate domains 3 to 5."]
     assert all("i\n\nRate domains 1 to 2.\n\nRate" in half.messages[0].content for half in halves), "the sample's text stays"
-    assert judge.divide(judge.divide(halves[0])[0]) == ()
+    assert judge.split(judge.split(halves[0])[0]) == ()
+
+
+def test_a_line_on_each_attribute_stands_behind_its_name() -> None:
+    (text,) = prompts(Affinity(DOMAINS, explanations=["Illness and cure.", "", "Jobs."]), {"input": "i"})
+    assert "The domains are:\n1. Health: Illness and cure.\n2. Food and drink\n3. Work: Jobs.\n\n" in text
+    assert Affinity(DOMAINS, explanations=["a", "b", "c"]).levels.keys() == set(DOMAINS), "names alone are the metrics"
 
 
 def test_affinity_reads_every_attribute_once_however_it_was_asked() -> None:
@@ -116,6 +131,8 @@ def test_the_ablation_puts_evidence_before_the_score_after_it_or_nowhere() -> No
         (["a", "b", "a"], {}, "attribute `a` is named twice"),
         (["a"], {"kind": "topic"}, "option `kind` of judge `affinity` must be one of domain, subtask"),
         (["a"], {"output": "both"}, "option `output` of judge `affinity` must be one of none, ground_truth, generation"),
+        (["a", "b"], {"explanations": ["x"]}, "there are 2 attributes and 1 explanations; give one for each, or none"),
+        (["a"], {"explanations": ["x\ny"]}, "explanation 1 has more than one line: x"),
         (["a"], {"evidence": "yes"}, "option `evidence` of judge `affinity` must be one of first, last, none"),
     ],
 )
@@ -130,6 +147,24 @@ def test_discovery_shows_examples_as_text_or_as_fields() -> None:
     assert text.endswith("\n\nExample 1:\ndef f(): ...\n\nExample 2:\ndef g(): ...")
     (text,) = prompts(Discovery(kind="subtask"), {"examples": [{"question": "q", "options": ["a", "é"]}]})
     assert text.endswith('Example 1:\nquestion: q\noptions: ["a", "é"]')
+
+
+INSTRUCTION = "Summarize the {conversation}."
+TASKS: list[tuple[Callable[[str], Judge], dict[str, Any]]] = [
+    (lambda instruction: Discovery(task="dialogsum", instruction=instruction), {"examples": ["e"]}),
+    (lambda instruction: Shrink(instruction=instruction), {"attributes": ["a", "b"]}),
+    (lambda instruction: Shrink(last=True, instruction=instruction), {"attributes": ["a", "b"]}),
+    (lambda instruction: Affinity(DOMAINS, instruction=instruction), {"input": "i"}),
+]
+
+
+@pytest.mark.parametrize(("judge", "sample"), TASKS)
+def test_the_task_instruction_stands_before_the_question(judge: Callable[[str], Judge], sample: dict[str, Any]) -> None:
+    """Section 2.2: the judge is prompted with the data set and a task instruction."""
+    (plain,), (instructed,) = prompts(judge(""), sample), prompts(judge(INSTRUCTION), sample)
+    assert instructed.endswith(f"{INSTRUCTION}\n\n{plain}")
+    assert "task instruction" not in plain
+    assert judge(INSTRUCTION).version != judge("").version
 
 
 def test_discovery_lists_each_name_once() -> None:
@@ -168,6 +203,22 @@ def test_shrinking_chooses_among_the_candidates_only() -> None:
     assert judge.read('{"chosen": [7, 2, 7]}').notes == ["1 of 3 numbers were chosen before"]
 
 
+def test_the_last_turn_explains_what_it_chooses() -> None:
+    judge = Shrink(factor=4, least=3, last=True)
+    (prompt,) = judge.render({"attributes": [f"a{number}" for number in range(1, 11)]}).prompts
+    assert "at most 3. No two that you choose may mean the same" in prompt.messages[0].content
+    choices = [(7, "Seven. "), (2, ""), (7, "x")]
+    answer = json.dumps({"chosen": [{"number": number, "explanation": line} for number, line in choices]})
+    assert re.fullmatch(prompt.form.pattern, answer)
+    assert not re.fullmatch(prompt.form.pattern, '{"chosen": [{"number": 11, "explanation": "Eleven."}]}')
+    reading = judge.read(answer)
+    assert reading.detail == {"chosen": [2, 7], "explanations": ["", "Seven."]}
+    assert reading.notes == ["1 of 3 numbers were chosen before"]
+    for broken in ('{"chosen": [7]}', '{"chosen": [{"number": 0, "explanation": ""}]}', '{"chosen": []}'):
+        with pytest.raises(AnswerError):
+            judge.read(broken)
+
+
 @given(st.integers(1, 300), st.sampled_from([1.25, 1.5, 2, 4, 7, 50]), st.integers(1, 40))
 def test_a_list_shrinks_by_the_factor_but_not_below_the_least(count: int, factor: float, least: int) -> None:
     form = Shrink(factor=factor, least=least).render({"attributes": [str(n) for n in range(count)]}).prompts[0].form
@@ -185,11 +236,15 @@ FIGURES = {"task_instruction": "Sum up.", "priors": {"é": 0.5}, "proficiency": 
 
 
 def test_insight_is_asked_in_the_papers_words() -> None:
-    system, user = Insight().render(FIGURES | {"distances": {"é": 0.1}}).prompts[0].messages
+    figures = {"priors": {"é": 0.5}, "proficiency": {"é": 27.6}, "distances": {"é": 0.1}}
+    system, user = Insight().render(FIGURES | figures).prompts[0].messages
     assert (system.role, system.content) == ("system", PAPER["system"])
-    told = PAPER["prompt"].replace("{task_instruction}", "Sum up.").replace("{attributes}", "é")
-    told = told.replace("{priors}", '{"é": 0.5}').replace("{proficiency}", '{"é": 27.6}').replace("{distances}", '{"é": 0.1}')
-    assert user.content.startswith(told)
+    summary, information = PAPER["prompt"].split(" A machine", 1)
+    information = information.replace("{task_instruction}", "Sum up.").replace("{attributes}", "é")
+    for name, figure in figures.items():
+        information = information.replace(f"{{{name}}}", json.dumps(figure, ensure_ascii=False))
+    assert summary.startswith("Given the above information")
+    assert user.content.startswith(f"A machine{information}\n\n{summary}\n\n"), "what is above stands above"
     assert "distance" not in prompts(Insight(), FIGURES)[0]
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from judges.data.located import MOST_BYTES, Problem
 from judges.errors import MagistrateError
-from judges.located import MOST_BYTES, Problem
-from judges.rubric_check import check_rubric, load_rubric
+from judges.rubric import check_rubric, load_rubric
 from judges.rubric_file import RubricFile
 
 TOML = """\
@@ -184,6 +184,11 @@ BROKEN = {
         ('scale = ["bad", "fair", "good"]', 'scale = ["good", "good"] # here'),
         ("scale: [bad, fair, good]", "scale: [good, good] # here"),
         "metric.fluency.scale: label `good` is listed twice",
+    ),
+    "label with a space": (
+        ('scale = ["bad", "fair", "good"]', 'scale = ["good", " good"] # here'),
+        ("scale: [bad, fair, good]", "scale: [good, ' good'] # here"),
+        "metric.fluency.scale: label 2 begins or ends with white space, which a reader of the prompt does not see",
     ),
     "empty label": (
         ('scale = ["bad", "fair", "good"]', 'scale = ["good", ""] # here'),

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 import pytest
 from pydantic import BaseModel
 
+from judges.data.rows import Row
 from judges.decoding import Decoding, SampledDecoding
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
 from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError
-from judges.form import Form
-from judges.judge import Inquiry, Judge, Message, NumericScore, Prompt, Reading, Sample
+from judges.form import AnswerSchema
+from judges.judge import Judge, Message, NumericScore, ParsedAnswer, Prompt, RenderedPrompts, Sample
 from judges.llm_eval import LLMEval
-from judges.runner import Question, Runner, prepare
-from judges.sources import Row
+from judges.runner import PreparedSample, Runner, prepare
 from judges.verdict import Verdict
 
 
@@ -31,15 +31,15 @@ class ReasonedJudge(Judge):
     """Writes reasons before its score, so that it can be cut off."""
 
     name = "reasoned"
-    form: Form[Any] = Form(Reasoned, 8)
+    form: AnswerSchema[Any] = AnswerSchema(Reasoned, 8)
     levels: ClassVar = {"score": "ordinal"}
 
-    def render(self, sample: Sample) -> Inquiry:
-        return Inquiry((Prompt((Message("user", sample["text"]),), self.form),))
+    def render(self, sample: Sample) -> RenderedPrompts:
+        return RenderedPrompts((Prompt((Message("user", sample["text"]),), self.form),))
 
-    def read(self, *answers: str) -> Reading:
+    def read(self, *answers: str) -> ParsedAnswer:
         found = self.form.read(answers[0])
-        return Reading({"score": found.score}, found.why)
+        return ParsedAnswer({"score": found.score}, found.why)
 
     @property
     def numeric_scores(self) -> Sequence[NumericScore]:
@@ -52,7 +52,7 @@ class ReasonedJudge(Judge):
 class ScriptedEngine(Engine):
     """Answers as told: a fault for a sample whose text names one."""
 
-    window = 4
+    concurrency = 4
     max_alternatives = 20
 
     def __init__(self, *replies: Generation) -> None:
@@ -101,7 +101,7 @@ def run(engine: Engine, texts: list[str], judge: Judge | None = None, **options:
     return sorted(asyncio.run(collect()), key=lambda verdict: int(verdict.id))
 
 
-def questions(texts: list[str], judge: Judge) -> Iterator[Question]:
+def questions(texts: list[str], judge: Judge) -> Iterator[PreparedSample]:
     for number, text in enumerate(texts):
         yield prepare(Row(str(number), f"row {number}", {"text": text}), judge)
 
@@ -117,11 +117,11 @@ def test_every_sample_gets_one_verdict_and_faults_have_reasons() -> None:
     assert all(verdict.scores is None for verdict in verdicts if verdict.status == "unscored")
 
 
-def test_the_window_is_bounded_and_samples_are_drawn_as_needed() -> None:
+def test_concurrency_is_bounded_and_samples_are_drawn_as_needed() -> None:
     engine = ScriptedEngine()
     drawn = 0
 
-    def many() -> Iterator[Question]:
+    def many() -> Iterator[PreparedSample]:
         nonlocal drawn
         for question in questions(["fine"] * 200, ReasonedJudge()):
             drawn += 1
@@ -132,13 +132,13 @@ def test_the_window_is_bounded_and_samples_are_drawn_as_needed() -> None:
         stream = Runner(ReasonedJudge(), engine).run(many())
         async for _ in stream:
             seen += 1
-            assert drawn - seen <= engine.window
+            assert drawn - seen <= engine.concurrency
             if seen == 50:
                 break
         await stream.aclose()
 
     asyncio.run(some())
-    assert engine.most_in_flight == engine.window
+    assert engine.most_in_flight == engine.concurrency
     assert drawn < 60
 
 
@@ -178,10 +178,10 @@ class Verbose(BaseModel):
 
 
 class VerboseJudge(ReasonedJudge):
-    form = Form(Verbose, 8)
+    form = AnswerSchema(Verbose, 8)
 
-    def read(self, *answers: str) -> Reading:
-        return Reading({"score": self.form.read(answers[0]).score})
+    def read(self, *answers: str) -> ParsedAnswer:
+        return ParsedAnswer({"score": self.form.read(answers[0]).score})
 
 
 def test_an_answer_cut_off_twice_is_finished_without_free_text() -> None:
@@ -237,7 +237,7 @@ def test_going_on_freely_leaves_room_for_the_end() -> None:
 def test_tokens_of_a_thought_count_though_nothing_came_of_it() -> None:
     class Narrow(ScriptedEngine):
         async def generate(self, request: Request) -> Generation:
-            if request.answer_start:
+            if request.thought is not None:
                 raise ContextOverflowError(100, 8, 64)
             return await super().generate(request)
 
@@ -251,8 +251,8 @@ def test_a_model_that_thinks_answers_behind_its_thought() -> None:
     engine = ScriptedEngine(thought, Generation('{"why": "wet", "score": 2}', True, Usage(20, 10, 7)))
     (verdict,) = run(engine, ["x"], think=100)
     thinking, answering = engine.requests
-    assert (thinking.pattern, thinking.stop, thinking.max_tokens) == (None, "</think>", 100)
-    assert answering.answer_start == "<think>It rains.\n</think>\n\n"
+    assert (thinking.pattern, thinking.thinks, thinking.max_tokens) == (None, True, 100)
+    assert (answering.thinks, answering.thought, answering.answer_start) == (False, "<think>It rains.", "")
     assert answering.pattern == ReasonedJudge.form.pattern
     assert verdict.detail == {"thoughts": ["<think>It rains."]}
     assert verdict.notes == []
@@ -267,25 +267,34 @@ def test_a_cut_off_answer_behind_a_thought_is_gone_on_with_behind_it() -> None:
     )
     (verdict,) = run(engine, ["x"], think=2)
     assert verdict.scores == {"score": 1}
-    assert engine.requests[2].answer_start == '<think>It\n</think>\n\n{"why": "w"'
+    assert (engine.requests[2].thought, engine.requests[2].answer_start) == ("<think>It", '{"why": "w"')
     assert verdict.notes == ["a thought was cut off after 2 tokens"]
 
 
 def test_a_server_that_cannot_go_on_is_not_asked_to_think() -> None:
     engine = ScriptedEngine()
-    engine.goes_on = False
+    engine.supports_prefill = False
     with pytest.raises(EngineError, match="no answer can be constrained behind a thought"):
         run(engine, ["x"], think=5)
     assert engine.requests == []
 
 
-def test_an_answer_with_nothing_finished_is_unscored_and_not_asked_again() -> None:
-    engine = ScriptedEngine(Generation('{"wh', False, Usage(10, 0, 8)))
+def test_an_answer_cut_off_before_its_first_value_is_written_again() -> None:
+    engine = ScriptedEngine(
+        Generation('{"wh', False, Usage(10, 0, 8)), Generation('"why": "so", "score": 2}', True, Usage(11, 10, 9))
+    )
+    (verdict,) = run(engine, ["x"])
+    assert verdict.scores == {"score": 2}
+    assert engine.requests[1].answer_start == "{"
+    assert verdict.usage.completion_tokens == 17, "tokens that were spent are counted"
+
+
+def test_an_answer_that_is_no_object_is_unscored_and_not_asked_again() -> None:
+    engine = ScriptedEngine(Generation("why", False, Usage(10, 0, 8)))
     (verdict,) = run(engine, ["x"])
     assert verdict.status == "unscored"
     assert verdict.reason == "bad answer: the answer was cut off by the token limit and could not be finished"
     assert len(engine.requests) == 1
-    assert verdict.usage.completion_tokens == 8, "tokens that were spent are counted"
 
 
 def test_a_fault_while_an_answer_is_finished_is_asked_again() -> None:
@@ -357,5 +366,5 @@ def test_greedy_requests_have_no_seed_and_expected_scores_are_not_sampled() -> N
     engine = ScriptedEngine()
     run(engine, ["a"])
     assert [(one.temperature, one.seed) for one in engine.requests] == [(0.0, None)]
-    with pytest.raises(MagistrateError, match="expected scores go with greedy answers"):
+    with pytest.raises(MagistrateError, match="expected scores need greedy answers"):
         run(engine, ["a"], temperature=0.7, seed=7, expected=True)

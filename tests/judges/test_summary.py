@@ -14,20 +14,40 @@ def verdict(scores: dict[str, int | str | None] | None, reason: str | None = Non
     return Verdict(id="1", judge="j", status=status, reason=reason, scores=scores, sample="00", fingerprint="f", usage=usage)
 
 
-def test_the_interval_is_students() -> None:
-    values = [1, 4, 2, 5, 5, 0]
+def mean_of(*values: float) -> Mean:
     mean = Mean()
     for value in values:
         mean.add(value)
+    return mean
+
+
+def test_the_interval_is_students() -> None:
+    values = [1, 4, 2, 5, 5, 0]
+    mean = mean_of(*values)
     low, high = stats.t.interval(0.95, len(values) - 1, loc=statistics.mean(values), scale=stats.sem(values))
     assert mean.mean == pytest.approx(statistics.mean(values))
-    assert mean.half_width == pytest.approx((high - low) / 2)
+    assert mean.interval() == pytest.approx((low, high))
 
 
-def test_one_value_has_no_interval() -> None:
-    mean = Mean()
-    mean.add(3)
-    assert mean.half_width is None
+def test_one_value_and_values_that_are_all_the_same_have_no_interval() -> None:
+    assert mean_of(3).interval() is None
+    assert mean_of(3, 3, 3).interval(range(6)) is None
+
+
+def test_an_interval_stays_within_the_scale() -> None:
+    low, high = mean_of(0, 5, 5).interval() or (0, 0)
+    assert low < 0
+    assert high > 5
+    assert mean_of(0, 5, 5).interval((*range(6), None)) == (0, 5)
+
+
+def test_a_share_has_jeffreys_interval() -> None:
+    ends = stats.beta.ppf((0.025, 0.975), 3.5, 1.5)
+    assert mean_of(1, 1, 1, 0).interval((0, 1)) == pytest.approx(tuple(ends))
+    assert mean_of(1, 1, 1, 1).interval((0, 1)) == pytest.approx((stats.beta.ppf(0.025, 4.5, 0.5), 1))
+    assert mean_of(0.5, 0.75, 0.5, 0.75).interval((0, 1)) == pytest.approx((0.395, 0.855), abs=1e-3), (
+        "a jury's means are no shares"
+    )
 
 
 def test_unscored_verdicts_never_move_a_mean() -> None:

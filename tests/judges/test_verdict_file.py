@@ -52,6 +52,35 @@ def judge(path: Path, numbers: list[int], order: list[int] | None = None, *, fin
     return needed
 
 
+def on(gpu: str | None, **options: str) -> Fingerprint:
+    """A run's fingerprint on a kind of GPU; ``None`` for a CPU."""
+    hardware = {} if gpu is None else {"gpu": gpu, "model_runner": "vLLM's choice"}
+    return replace(PRINT, identity=replace(PRINT.identity, options={**options, **hardware}))
+
+
+def test_verdicts_of_other_hardware_are_mixed_in_only_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "v.jsonl"
+    prints = on("NVIDIA H100"), on("NVIDIA A100"), on(None)
+    for number, fingerprint in enumerate(prints):
+        if number:
+            with pytest.raises(MagistrateError, match=r"gpu .*; with `--allow-mixed`"), VerdictFile(path, fingerprint):
+                pass
+        with VerdictFile(path, fingerprint, mixed=True) as file:
+            assert [file.needs(key(other)) for other in range(number + 1)] == [False] * number + [True]
+            file.append(replace(verdict(number), fingerprint=fingerprint.digest))
+            file.finish()
+    assert [json.loads(line)["fingerprint"] for line in path.read_text().splitlines()] == [one.digest for one in prints]
+
+
+@pytest.mark.parametrize("other", [on("NVIDIA A100", dtype="float32"), replace(on("NVIDIA A100"), judge_version="other")])
+def test_verdicts_that_differ_in_more_than_hardware_are_never_mixed_in(tmp_path: Path, other: Fingerprint) -> None:
+    path = tmp_path / "v.jsonl"
+    with VerdictFile(path, on("NVIDIA H100")) as file:
+        file.append(replace(verdict(0), fingerprint=on("NVIDIA H100").digest))
+    with pytest.raises(MagistrateError, match=r"another judge, model or setting .*or `--overwrite`$"):
+        VerdictFile(path, other, mixed=True).__enter__()
+
+
 def ids(path: Path) -> list[str]:
     return [json.loads(line)["id"] for line in path.read_text().splitlines()]
 
@@ -141,11 +170,14 @@ def test_verdicts_of_another_setting_are_never_mixed_in(tmp_path: Path) -> None:
     before = path.read_bytes()
     other = Fingerprint.of(LLMEval(), EngineIdentity("vllm", "0.32.0", "large", "def", "outlines"))
     with (
-        pytest.raises(MagistrateError, match=r"identity\.model tiny there, large here, identity\.weights abc there, def here"),
+        pytest.raises(MagistrateError, match=r"model tiny there, large here, weights abc there, def here"),
         VerdictFile(path, other),
     ):
         pass
     assert path.read_bytes() == before
+    options = Fingerprint.of(LLMEval(scale="0-100"), PRINT.identity)
+    with pytest.raises(MagistrateError, match=r"\(prompts or options of the judge\)"), VerdictFile(path, options):
+        pass
     with VerdictFile(path, other, overwrite=True) as file:
         assert file.needs(key(1))
 
@@ -153,7 +185,7 @@ def test_verdicts_of_another_setting_are_never_mixed_in(tmp_path: Path) -> None:
 def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("my notes\nand more\n")
-    with pytest.raises(MagistrateError, match="line 1 is no verdict of Magistrate"), VerdictFile(path, PRINT):
+    with pytest.raises(MagistrateError, match="line 1 is not a Magistrate verdict"), VerdictFile(path, PRINT):
         pass
     assert path.read_text() == "my notes\nand more\n"
 
@@ -161,7 +193,7 @@ def test_a_file_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_a_file_of_one_unended_line_is_not_taken_for_torn(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text('{"mine": [1, 2, 3]}')
-    with pytest.raises(MagistrateError, match="line 1 is no verdict of Magistrate"), VerdictFile(path, PRINT):
+    with pytest.raises(MagistrateError, match="line 1 is not a Magistrate verdict"), VerdictFile(path, PRINT):
         pass
     assert path.read_text() == '{"mine": [1, 2, 3]}'
 
@@ -207,7 +239,7 @@ def test_a_full_disk_is_one_sentence_and_spoils_nothing(tmp_path: Path) -> None:
             file.needs(key(number))
         file.append(verdict(1))
         file._file = FullDisk(file._file)  # type: ignore[assignment]
-        with pytest.raises(MagistrateError, match="the disk is full; what is judged is safe"):
+        with pytest.raises(MagistrateError, match="the disk is full; verdicts written so far are safe"):
             file.append(verdict(2))
     assert ids(path) == ["1"]
     assert judge(path, [1, 2]) == [2]
@@ -283,7 +315,7 @@ def test_a_line_edited_by_hand_is_refused_by_its_field(tmp_path: Path, fields: d
     with pytest.raises(MagistrateError, match="line 2") as caught, VerdictFile(path, PRINT, LLMEval(["a"])):
         pass
     assert complaint in str(caught.value)
-    assert "mend the line, or take it out to have its sample judged again" in str(caught.value)
+    assert "correct the line, or delete it to have its sample judged again" in str(caught.value)
     assert path.read_bytes() == before
 
 
@@ -303,14 +335,14 @@ def test_a_judge_edited_by_hand_is_refused_by_every_reader(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("\n", "line 2 is no verdict of Magistrate: it is empty; mend"),
-        (" \r\n", "line 2 is no verdict of Magistrate: it is empty; mend"),
-        ('{"id": \n', "line 2 is no verdict of Magistrate: it is no JSON: Expecting value at column 7; mend"),
+        ("\n", "line 2 is not a Magistrate verdict: it is empty; correct"),
+        (" \r\n", "line 2 is not a Magistrate verdict: it is empty; correct"),
+        ('{"id": \n', "line 2 is not a Magistrate verdict: it is not JSON: Expecting value at column 7; correct"),
         (
             "\ufeff" + "{}\n",
-            "line 2 is no verdict of Magistrate: it begins with a byte order mark; save the file as UTF-8 without one",
+            "line 2 is not a Magistrate verdict: it begins with a byte order mark; save the file as UTF-8 without one",
         ),
-        ("[" * 100_000 + "\n", "line 2 is no verdict of Magistrate: it is nested too deeply; mend"),
+        ("[" * 100_000 + "\n", "line 2 is not a Magistrate verdict: it is nested too deeply; correct"),
     ],
 )
 def test_a_line_that_is_none_is_named_once(tmp_path: Path, text: str, complaint: str) -> None:
@@ -320,7 +352,7 @@ def test_a_line_that_is_none_is_named_once(tmp_path: Path, text: str, complaint:
         pass
     assert complaint in str(caught.value)
     if text.strip():
-        with pytest.raises(MagistrateError, match="line 2 is no verdict") as caught:
+        with pytest.raises(MagistrateError, match="line 2 is not a Magistrate verdict") as caught:
             list(numbered_verdicts(path))
         assert "judge" not in str(caught.value)
         assert str(caught.value).count("line ") == 1
@@ -334,7 +366,7 @@ def test_an_id_edited_by_hand_is_refused_by_its_line(tmp_path: Path, order: list
     path.write_text(line(1) + line(2, id="mine"))
     with VerdictFile(path, PRINT) as file:
         assert [file.needs(key(number), name=str(number)) for number in order] == [False, False]
-        with pytest.raises(MagistrateError, match='line 2: field `id` is "mine", but its sample has another id; mend the line'):
+        with pytest.raises(MagistrateError, match="another id; correct the line"):
             file.finish()
     path.write_text(line(1) + line(2))
     with VerdictFile(path, PRINT) as file:
@@ -378,7 +410,7 @@ def run(path: Path, wanted: list[Verdict], *, whole: bool) -> tuple[list[str], P
         for one in needed:
             file.append(one)
         leftover = file.finish(whole=whole)
-        assert list(file.asked()) == wanted, "the run's own verdicts, in its order"
+        assert list(file.of_input()) == wanted, "the run's own verdicts, in its order"
     return [one.id for one in needed], leftover
 
 

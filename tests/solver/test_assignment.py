@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 
 import solver.assignment
-from solver import Assignment, InfeasibleError, SolverError, assign, blocks
+from solver import Assignment, InfeasibleError, SolverError, assign, compiled
 
 NAMES = ["lists", "strings", "numbers", "files", "dates"]
 
@@ -140,7 +140,7 @@ def test_the_number_of_threads_changes_nothing(threads: int, monkeypatch: pytest
     ties, reals = _affinities(6_000), chance.random((6_000, 5)).astype(np.float32)
     ids = chance.permutation(6_000)
     expected = [assign(ties), assign(reals), assign(ties, ids=ids)]
-    monkeypatch.setattr(blocks, "ROWS_A_THREAD", 1_000)
+    monkeypatch.setattr(compiled, "ROWS_A_THREAD", 1_000)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(threads)))
     for before, after in zip(expected, [assign(ties), assign(reals), assign(ties, ids=ids)], strict=True):
         _same(before, after)
@@ -297,6 +297,16 @@ def test_what_is_infeasible_names_the_bounds_and_the_smallest_slack() -> None:
         assign(scores, bounds=([50] * 5, [60] * 5))
     with pytest.raises(InfeasibleError, match=r"attribute 2 must have at least 9 instances and may have 3"):
         assign(scores, bounds=([0, 9, 0, 0, 0], [100, 3, 100, 100, 100]))
+
+
+def test_bounds_that_are_wider_than_the_slack_say_so() -> None:
+    result = assign(_affinities(28, 10), [1] * 10)
+    # Each should have 5.6 of 56. Within 10% of that lies 6 alone, which ten cannot all have.
+    outside = np.abs(result.counts - 5.6) > 0.56
+    assert (result.slack, int(outside.sum())) == (0.1, 4)
+    assert (result.widened == outside).all()
+    assert not assign(_affinities(400)).widened.any()
+    assert not assign(_affinities(28, 10), bounds=([5] * 10, [6] * 10)).widened.any()
 
 
 def test_rows_that_can_only_take_a_few_are_found_by_flow() -> None:

@@ -39,6 +39,7 @@ def test_an_interval_without_a_whole_number_is_widened_to_the_rounded_prior() ->
     assert priors.whole_counts(np.array([0.35, 0.35, 0.3]), 10).tolist() == [4, 3, 3]
     assert lower.tolist() == [4, 3, 3]
     assert upper.tolist() == [4, 3, 3]
+    assert priors.widened(np.array([0.35, 0.35, 0.3]), 10, 0.1).tolist() == [True, True, False]
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=12).filter(any), st.integers(0, 500), st.floats(0, 1), st.floats(0, 1))

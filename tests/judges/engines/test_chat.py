@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from judges.engines.chat import ChatTokenizer
 from judges.engines.weights import EMBEDDED
+from judges.errors import RequestError
 from judges.judge import Message
 
 SPECIAL = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
@@ -48,6 +49,20 @@ def test_text_of_a_sample_never_becomes_a_special_token(text: str) -> None:
     ids = chat.encode([Message("user", f"Judge this: {text}")])
     assert control_tokens(ids) == frame(1)
     assert text in chat.tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ messages[0].content | replace('<', '') }}", "changes text inside messages"),
+        ("{{ messages[0].content }}{{ 1 // 0 }}", r"the chat template fails \(ZeroDivisionError: "),
+        ("{{ raise_exception('no\\nway') }}", "the chat template refuses the conversation: no way"),
+    ],
+)
+def test_a_template_that_fails_concerns_its_own_sample_alone(template: str, said: str) -> None:
+    with pytest.raises(RequestError, match=said) as caught:
+        chat.with_template(template).encode([Message("user", "a <|eot_id|>")])
+    assert "\n" not in str(caught.value)
 
 
 @settings(deadline=None)

@@ -111,6 +111,26 @@ def test_a_server_that_ignores_schemas_is_refused() -> None:
         ask(url)
 
 
+class Broken(Fake):
+    """A server that lists its models and fails every chat."""
+
+    def reply(self, path: str, body: dict[str, Any] | None) -> Reply:
+        if body is None:
+            return super().reply(path, body)
+        self.bodies.append(body)
+        return 500, {}, {"error": {"message": "out of memory"}}
+
+
+def test_a_server_that_fails_every_question_is_not_said_to_ignore_schemas() -> None:
+    fake = Broken()
+    with (
+        serving(fake) as url,
+        pytest.raises(EngineError, match=r"answers no question \(structured_outputs: HTTP 500"),
+    ):
+        ask(url, attempts=3)
+    assert len(fake.bodies) == 3 + 5 * 2, "after the first question a lasting fault is no longer waited for"
+
+
 def test_passing_faults_are_tried_again_after_the_pause_the_server_asks_for() -> None:
     faults: list[Reply] = [(500, {}, {}), (429, {"retry-after": "0"}, {}), (503, {"retry-after": "0.01"}, {})]
     fake = Fake(then=lambda number: faults[number - 1] if number <= len(faults) else chat("{}"))
@@ -144,6 +164,26 @@ def test_a_server_without_log_probabilities_is_good_enough() -> None:
     fake.refuses_logprobs = True
     with serving(fake) as url:
         assert ask(url, replace(REQUEST, alternatives=5)).text == "{}"
+
+
+@pytest.mark.parametrize(
+    ("echoed", "why"),
+    [
+        (None, "does not report the log-probabilities of a prompt"),
+        ({"choices": [{"text": "hi there", "logprobs": None}], "usage": {"prompt_tokens": 2}}, "does not report"),
+    ],
+)
+def test_a_server_that_does_not_echo_cannot_tell_how_likely_a_text_is(echoed: dict[str, Any] | None, why: str) -> None:
+    class Silent(Fake):
+        def reply(self, path: str, body: dict[str, Any] | None) -> Reply:
+            return (200, {}, echoed or {}) if path.endswith("/v1/completions") else super().reply(path, body)
+
+    async def run(url: str) -> None:
+        async with EndpointEngine(None, base_url=url) as engine:
+            await engine.likelihood("hi", " there")
+
+    with serving(Silent()) as url, pytest.raises(RequestError, match=why):
+        asyncio.run(run(url))
 
 
 def test_an_answer_that_a_filter_broke_off_is_no_answer() -> None:
@@ -217,5 +257,5 @@ def test_plain_text_is_left_as_it_is() -> None:
 
 def test_a_server_without_patterns_cannot_go_on_with_an_answer() -> None:
     go_on = Request(REQUEST.messages, 8, r"\}", None, answer_start='{"a": 1')
-    with serving(Fake("response_format")) as url, pytest.raises(RequestError, match="cannot be gone on with"):
+    with serving(Fake("response_format")) as url, pytest.raises(RequestError, match="cannot be continued"):
         ask(url, go_on)

@@ -93,7 +93,7 @@ def test_what_does_not_compile_is_refused_in_a_sentence(loop: asyncio.Runner, gu
     assert loop.run(outcome(guard, "a")) == "compiled", "the process goes on"
 
 
-def test_slow_patterns_keep_quick_ones_waiting_only_in_the_short_lane(loop: asyncio.Runner, guard: PatternGuard) -> None:
+def test_slow_patterns_keep_quick_ones_waiting_only_in_the_short_queue(loop: asyncio.Runner, guard: PatternGuard) -> None:
     async def order_of_ends() -> list[str]:
         ended: list[str] = []
 
@@ -121,7 +121,7 @@ async def ends(guard: PatternGuard, orders: Sequence[tuple[str, str]]) -> list[s
 
 
 def test_callers_take_turns(loop: asyncio.Runner, guard: PatternGuard) -> None:
-    """Whoever asks for many patterns has others' between them, quick ones and those for the long lane."""
+    """Whoever asks for many patterns has others' between them, quick ones and those for the long queue."""
     many = [("greedy", f"wait 0.{n}") for n in range(1, 8)]
     assert loop.run(ends(guard, [*many, ("honest", "quick")])).index("quick") < 2
     slow = [("greedy", f"compute {n}") for n in range(1, 4)]
@@ -190,7 +190,7 @@ def test_whoever_gives_up_leaves_the_others_their_answer(loop: asyncio.Runner, g
 
 @pytest.mark.stress
 def test_a_child_that_only_waits_is_ended_too(loop: asyncio.Runner, guard: PatternGuard) -> None:
-    assert loop.run(outcome(guard, "wait 13")) == "compiled", "12 s in the short lane, then again in the long one"
+    assert loop.run(outcome(guard, "wait 13")) == "compiled", "12 s in the short queue, then again in the long one"
 
 
 def test_a_guard_that_has_ended_is_started_again(loop: asyncio.Runner, guard: PatternGuard) -> None:

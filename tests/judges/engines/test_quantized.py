@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,17 +13,17 @@ from typing import Any
 import pytest
 from safetensors import safe_open
 
+from judges.data.rows import Row
 from judges.decoding import Decoding
 from judges.engines import open_engine, quantized, weights
-from judges.engines.async_vllm import AsyncVLLMEngine
 from judges.engines.engine import Engine
 from judges.engines.quantized import check_for_vllm, eight_bit_copy
 from judges.engines.transformers import TransformersEngine
-from judges.engines.vllm import VLLMEngine
+from judges.engines.vllm.async_engine import AsyncVLLMEngine
+from judges.engines.vllm.engine import VLLMEngine
 from judges.errors import EngineError, MagistrateError
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 
 TINY = "magistrate-tiny"
@@ -89,15 +87,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "magistrate" / "quantized"
 
 
-@pytest.fixture
-def no_file_above_a_mebibyte() -> Iterator[None]:
-    """What a full disk does to a writer: its write fails half-way."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_transformers_judges_with_quantised_weights(loop: asyncio.Runner, quantization: str, exact: dict[str, Verdict]) -> None:
     engine = open_engine("transformers", TINY, quantization=quantization)
     assert isinstance(engine, TransformersEngine)
@@ -149,7 +138,7 @@ def test_an_eight_bit_copy_is_a_whole_model_and_made_once(cache: Path) -> None:
 
 def test_what_a_killed_copier_left_is_cleared_away(cache: Path) -> None:
     copy = eight_bit_copy(FOLDER)
-    half = copy.rename(copy.with_suffix(".part"))
+    half = copy.rename(copy.with_name(f"{copy.name}-0.part"))
     (half / "model.safetensors").write_bytes(b"half")
     assert eight_bit_copy(FOLDER) == copy
     assert (copy / "model.safetensors").stat().st_size > 1 << 20
@@ -170,7 +159,7 @@ def test_a_copy_that_will_not_fit_is_not_begun(cache: Path, tmp_path: Path) -> N
     with (big / "model.safetensors").open("wb") as file:
         os.truncate(file.fileno(), 2 * shutil.disk_usage(tmp_path).free)  # a hole: it takes no room itself
     with pytest.raises(OSError, match=r"GiB and .* GiB are free"):
-        quantized._make_room(big, tmp_path)
+        quantized._check_room(big, tmp_path)
 
 
 def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,9 +172,9 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"quantization": "2bit"}, "there is no quantization `2bit`; there are 8bit and 4bit"),
+        ({"quantization": "2bit"}, "there is no quantization `2bit`; there are 8bit, 4bit and fp8"),
         ({"quantization": "4bit", "dtype": "float32"}, "set dtype to bfloat16 or float16"),
-        ({"quantization": "8bit", "options": {"tensor_parallel_size": 2}}, "cannot share weights of 8 bits among GPUs"),
+        ({"quantization": "8bit", "options": {"tensor_parallel_size": 2}}, "cannot split 8-bit weights among GPUs"),
     ],
 )
 def test_what_vllm_cannot_do_is_said_before_it_starts(settings: dict[str, Any], said: str) -> None:
@@ -196,7 +185,7 @@ def test_what_vllm_cannot_do_is_said_before_it_starts(settings: dict[str, Any], 
 def test_a_model_that_is_quantised_already_is_not_quantised_again(cache: Path) -> None:
     copy = eight_bit_copy(FOLDER)
     for engine in ("vllm", "transformers"):
-        with pytest.raises(EngineError, match="is quantised already"):
+        with pytest.raises(EngineError, match="is already quantised"):
             open_engine(engine, str(copy), quantization="4bit")
 
 

@@ -31,6 +31,12 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
         locate(str(tmp_path))
 
 
+def test_only_a_repository_has_revisions(tmp_path: Path) -> None:
+    for name in ("magistrate-tiny", "smollm2-135m", str(model(tmp_path / "m", b""))):
+        with pytest.raises(EngineError, match="has no revision main: leave `revision` out"):
+            locate(name, "main")
+
+
 def test_a_repository_that_cannot_be_fetched_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(EngineError, match="could not be fetched from the hub"):
@@ -70,9 +76,9 @@ def test_the_hubs_own_digest_is_used_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("engine", "options", "complaint"),
     [
-        ("ollama", {}, "there is no engine `ollama`; there are vllm, transformers, endpoint"),
-        ("vllm", {"constraint": "lark"}, "there is no constraint backend `lark`"),
-        ("vllm", {"base_url": "http://x"}, "`--base-url` is for `--engine endpoint`"),
+        ("ollama", {}, "engine setting `engine` must be one of vllm, transformers, endpoint, not 'ollama'"),
+        ("vllm", {"constraint": "lark"}, "`constraint` must be one of outlines, xgrammar, guidance, not 'lark'"),
+        ("vllm", {"base_url": "http://x"}, "`--base-url` has no meaning for engine `vllm`"),
         ("endpoint", {}, "needs `--base-url`"),
         ("endpoint", {"base_url": "http://x", "dtype": "float32"}, "`--dtype` has no meaning for engine `endpoint`"),
     ],

@@ -22,7 +22,7 @@ TOKENIZER = ChatTokenizer.load(weights.locate("magistrate-tiny"))
 class Faulty(LocalEngine):
     """Loads and works as told."""
 
-    window = 8
+    concurrency = 8
     max_alternatives = 0
 
     def __init__(self, work: Callable[[Faulty], None], load: Callable[[], None] = lambda: None) -> None:
@@ -74,7 +74,7 @@ def test_every_request_is_answered() -> None:
 def test_a_failure_reaches_every_request_those_not_yet_seen_too() -> None:
     answers = ask(Faulty(fail), 3)
     assert len(answers) == 6
-    assert {str(answer) for answer in answers} == {"the engine failed and cannot go on: out of memory"}
+    assert {str(answer) for answer in answers} == {"the engine failed: out of memory"}
 
 
 def test_a_closed_engine_answers_at_once() -> None:

@@ -1,0 +1,1 @@
+"""Reads rows of any file and their fields, and writes files atomically."""

@@ -1,0 +1,111 @@
+"""Which input files are accepted, JSON without repeated keys, and atomic writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from judges.errors import MagistrateError
+
+KINDS = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+"""Test of a file's mode to the name of the kind. Such a file may never end, or be readable only once."""
+
+
+def check_file(path: Path) -> None:
+    """Check that a path is an ordinary file, without opening it. A missing file is left for its reader to report.
+
+    Raises:
+        MagistrateError: It is something else.
+    """
+    if str(path) == "-":
+        raise MagistrateError("standard input is not read; save it to a file, and give that")
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return
+    kind = next((kind for is_kind, kind in KINDS.items() if is_kind(mode)), None)
+    if kind == "a folder":
+        raise MagistrateError(f"{path} is a folder; give a file")
+    if kind is not None:
+        raise MagistrateError(f"{path} is {kind}, and inputs are read more than once; save its content to a file, and give that")
+
+
+class RepeatedKeyError(ValueError):
+    """A JSON object has a key twice. Python's own parser silently keeps the last value."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"has the key `{key}` twice; leave one of them")
+
+
+def holds_lines(path: Path) -> bool:
+    """Whether a ``.json`` file is one of JSON lines: its first line is an object, and another line that opens one follows."""
+    with path.open("rb") as file:
+        first = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"").removeprefix(b"\xef\xbb\xbf").strip()
+        if not (first.startswith(b"{") and first.endswith(b"}")):
+            return False
+        return next((line for line in file if line.strip()), b"").lstrip().startswith(b"{")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON; bytes may be in any encoding that JSON allows.
+
+    Raises:
+        RepeatedKeyError: An object has a key twice.
+        ValueError: It is not JSON, or nested too deeply.
+    """
+    try:
+        return _DECODER.decode(text if isinstance(text, str) else text.decode(json.detect_encoding(text)))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def parse_toml(content: bytes) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        ValueError: It is not TOML in UTF-8, or nested too deeply.
+    """
+    try:
+        return tomllib.loads(content.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise RepeatedKeyError(Counter(name for name, _ in pairs).most_common(1)[0][0])
+    return content
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def atomic_write(path: Path, data: bytes | str) -> Path:
+    """Replace a file's content and return the path. The content is then on the disk; text is written as UTF-8.
+
+    Raises:
+        OSError: It cannot be written; the file is unchanged.
+    """
+    scratch = path.with_name(f".{path.name}.part")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True)
+        raise
+    return path

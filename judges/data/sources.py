@@ -1,0 +1,85 @@
+"""Rows from elsewhere than a file: data sets of the Hugging Face hub, and standard input."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from judges.errors import MagistrateError
+
+_SPOOL: list[Path] = []
+"""The folder that standard input is copied to, once it is read."""
+
+_MAGIC = ((b"PAR1", ".parquet"), (b"PK\x03\x04", ".xlsx"), (b"[", ".json"), (b"{", ".jsonl"))
+"""First bytes of standard input to the suffix of its kind; anything else is CSV."""
+
+
+def hub_name(path: Path | str) -> str | None:
+    """The name of a data set behind ``hf://``, of which a path keeps one slash; ``None`` for a file."""
+    head, slashes, name = str(path).partition(":/")
+    return name.lstrip("/") if slashes and head == "hf" else None
+
+
+def hub_rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number the rows of a data set, from 1. It is fetched, unless the library ``datasets`` has it in its cache.
+
+    Args:
+        name: ``owner/name`` or a folder in the form of the hub's; a configuration may follow behind a slash, and the split
+            behind a colon, which a data set of one split does not need.
+
+    Raises:
+        MagistrateError: The library is missing, the data set cannot be loaded, or it has several splits and none is named.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise MagistrateError(
+            f"{name} is read by the library `datasets`, which is not installed: `pip install datasets`"
+        ) from None
+    folder, _, split = name.rpartition(":") if ":" in name and not Path(name).is_dir() else (name, "", "")
+    parts = folder.split("/")
+    configured = len(parts) == 3 and not Path(folder).is_dir()
+    try:
+        datasets.disable_progress_bars()
+        loaded = datasets.load_dataset(
+            "/".join(parts[:2]) if configured else folder, parts[2] if configured else None, split=split or None
+        )
+    except Exception as error:  # the library raises many kinds: no network, no such set, files of another form
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise MagistrateError(
+            f"the data set {name} cannot be loaded: {what:.300}; a file of its rows can be given instead"
+        ) from error
+    if not split and len(loaded) > 1:
+        raise MagistrateError(f"the data set {name} has the splits {', '.join(loaded)}; say which: `{name}:{next(iter(loaded))}`")
+    yield from enumerate(loaded if split else next(iter(loaded.values())), start=1)
+
+
+@cache
+def standard_input() -> Path:
+    """The file that standard input is copied to, since inputs are read more than once. Its suffix follows from its first bytes.
+
+    Raises:
+        MagistrateError: Standard input is a terminal.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        raise MagistrateError("`-` stands for standard input, and nothing is piped into it; pipe rows, or name a file")
+    folder = Path(tempfile.mkdtemp(prefix="magistrate-"))
+    _SPOOL.append(folder)
+    scratch = folder / "scratch"
+    with scratch.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with scratch.open("rb") as file:
+        begin = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    suffix = next((suffix for magic, suffix in _MAGIC if begin.startswith(magic)), ".csv")
+    return scratch.rename(folder / f"standard-input{suffix}")
+
+
+def forget_standard_input() -> None:
+    """Delete the copy of standard input."""
+    for folder in _SPOOL:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,113 @@
+"""The user's cache: folders that are expensive to make, each made whole, once, by one process at a time, and digests of files."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+GIB = 1 << 30
+
+HUB_BLOB = re.compile(r"/models--[^/]+/blobs/[0-9a-f]{64}$")
+"""Path of a file in the hub's cache, which its SHA-256 names."""
+
+
+def cache_folder() -> Path:
+    """Folder for results that are expensive to compute; it may be deleted at any time."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "magistrate"
+
+
+def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder, which ``make`` fills first if it does not exist; another process waits meanwhile.
+
+    ``make`` takes an empty folder beside it, which is renamed when it is whole. What a killed process left is removed.
+
+    Raises:
+        OSError: The cache cannot be written; and whatever ``make`` raises.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _make(folder, make)
+    return folder
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Check that a disk has room for ``needed`` bytes.
+
+    Raises:
+        OSError: It has not.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise OSError(f"it takes {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free")
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    for left in folder.parent.glob(f"{folder.name}-*.part"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A new name each time: the dying child of a killed process cannot write into it.
+    scratch = folder.with_name(f"{folder.name}-{secrets.token_hex(4)}.part")
+    scratch.mkdir()
+    try:
+        make(scratch)
+        for file in scratch.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        scratch.rename(folder)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file in hexadecimal, from the user's cache if the file is known: hashing 16 GB takes half a minute."""
+    target = path.resolve()
+    if HUB_BLOB.search(str(target)):
+        return target.name
+    key = file_stamp(target)
+    known = _read_known()
+    if key not in known:
+        with target.open("rb") as file:
+            known[key] = hashlib.file_digest(file, "sha256").hexdigest()
+        keep_text(_cache_file(), json.dumps(known, indent=1))
+    return known[key]
+
+
+def file_stamp(path: Path) -> str:
+    """What changes when a file is written or replaced, whatever its size and time of modification are set to."""
+    target = path.resolve()
+    stat = target.stat()
+    return f"{target}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
+
+
+def _cache_file() -> Path:
+    return cache_folder() / "weights.json"
+
+
+def _read_known() -> dict[str, str]:
+    try:
+        return dict(json.loads(_cache_file().read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def keep_text(path: Path, text: str) -> None:
+    """Write a file of the cache whole, if that is possible; else the next process computes it again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_suffix(f".{os.getpid()}")
+        scratch.write_text(text)
+        scratch.replace(path)
+    except OSError:
+        return

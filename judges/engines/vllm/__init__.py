@@ -1,0 +1,1 @@
+"""vLLM in this process, or in its own processes for a server."""

@@ -1,0 +1,139 @@
+"""The default engine: vLLM in this process, stepped by a thread.
+
+One process is the fastest way to judge a file: there is no second process to start, and nothing to pickle.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from judges.engines.chat import ChatTokenizer
+from judges.engines.engine import EngineIdentity
+from judges.engines.own_session import engine_processes
+from judges.engines.vllm.logs import hint
+from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, given, last_line, sampling
+from judges.engines.vocabulary import check_spelling
+from judges.engines.worker import Job, LocalEngine
+from judges.errors import EngineError, MagistrateError, RequestError
+
+IDLE_STEP = 0.001
+"""Seconds below which a step has computed nothing."""
+
+_open: set[int] = set()
+_closed: list[Any] = []
+_counting = threading.Lock()
+"""Open and closed engines of this process. vLLM's shutdown, and the deletion of an engine, destroy state that all engines of a
+process share, so all are shut down together with the last one."""
+
+
+class VLLMEngine(LocalEngine):
+    """Runs a model on vLLM; ``settings`` are the other fields of ``HostedModel``."""
+
+    max_alternatives = MAX_LOGPROBS
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        super().__init__()
+        self.hosted = HostedModel(model, **settings)
+        self.concurrency = 2 * self.hosted.max_num_seqs
+        self._jobs: dict[str, Job] = {}
+        self._number = 0
+
+    @property
+    def identity(self) -> EngineIdentity:
+        return self.hosted.identity
+
+    def _load(self) -> None:
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        on_cpu = self.hosted.prepare()
+        from vllm import EngineArgs
+        from vllm.usage.usage_lib import UsageContext
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        from judges.engines.vllm.plugin import keep_patterns, make_searchable, rewind_on_cpu
+
+        self.chat = ChatTokenizer.load(self.hosted.folder)
+        if on_cpu:
+            make_searchable()
+            rewind_on_cpu()
+        if self.hosted.constraint == "outlines":
+            check_spelling(self.chat.tokenizer)
+            keep_patterns()
+        self._count_in()
+        try:
+            with engine_processes():
+                arguments = EngineArgs(**self.hosted.arguments(on_cpu=on_cpu))
+                # vLLM chooses the tokens of a step by it: without one 2,048, on an H100 for files 16,384.
+                self._engine = LLMEngine.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
+        except Exception as error:
+            self._count_out()
+            raise EngineError(f"vLLM cannot start {self.identity.model}: {last_line(error)}{hint()}") from error
+        self.context = int(self._engine.vllm_config.model_config.max_model_len)
+
+    def _work(self) -> None:
+        try:
+            self._answer_all()
+        except Exception:
+            self._count_out()
+            raise
+        self._count_out(self._engine)
+
+    def _count_in(self) -> None:
+        with _counting:
+            _open.add(id(self))
+
+    def _count_out(self, engine: Any = None) -> None:
+        with _counting:
+            _open.discard(id(self))
+            if engine is not None:
+                _closed.append(engine)
+            while _closed and not _open:
+                _closed.pop().engine_core.shutdown()
+
+    def _answer_all(self) -> None:
+        stop = False
+        while not stop:
+            arrived, stop = self._drain(wait=not self._jobs)
+            for job in arrived:
+                self._add(job)
+            self._forget_cancelled()
+            for output in self._step() if self._jobs else ():
+                if output.finished:
+                    self._settle(self._jobs.pop(output.request_id), output)
+        self._engine.abort_request(list(self._jobs))
+
+    def _step(self) -> Any:
+        """Step vLLM. A step that takes no time waits for a constraint, so its compiler gets the interpreter's lock."""
+        began = time.perf_counter()
+        outputs = self._engine.step()
+        if not outputs and time.perf_counter() - began < IDLE_STEP:
+            time.sleep(IDLE_STEP)
+        return outputs
+
+    def _add(self, job: Job) -> None:
+        self._number += 1
+        key = str(self._number)
+        try:
+            self._engine.add_request(key, {"prompt_token_ids": job.prompt_ids}, sampling(job.request, self.chat.thought_end))
+        except ValueError as error:
+            job.fail(RequestError(f"vLLM refused the request: {last_line(error)}"))
+        else:
+            self._jobs[key] = job
+
+    def _forget_cancelled(self) -> None:
+        gone = [key for key, job in self._jobs.items() if job.future.cancelled()]
+        if gone:
+            self._engine.abort_request(gone)
+            for key in gone:
+                del self._jobs[key]
+
+    def _settle(self, job: Job, output: Any) -> None:
+        try:
+            answer = replace(generation(output), given=given(output, job.request.given))
+        except MagistrateError as error:
+            job.fail(error)
+        else:
+            job.succeed(answer)
