@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evals.answer_file import Asked, answer_all
-from evals.arena.questions import Question
-from evals.digest import digest
+from evals.data.answer_file import Asked, answer_all, digest
+from evals.data.questions import Question
 from evals.generation import Sampling
-from judges.bench import Audience
+from judges.backend import ProgressListener
 from judges.engines.engine import Engine, Request
 from judges.errors import ContextOverflowError, RequestError
 from judges.judge import Message
 
 
 async def answer_questions(
-    questions: Sequence[Question], model: str, engine: Engine, output: Path, sampling: Sampling, audience: Audience | None = None
+    questions: Sequence[Question],
+    model: str,
+    engine: Engine,
+    output: Path,
+    sampling: Sampling,
+    progress: ProgressListener | None = None,
 ) -> int:
     """Have a model answer every question that the output does not hold yet.
 
@@ -32,7 +37,7 @@ async def answer_questions(
         engine: Who answers; closing it is left to the caller.
         output: A JSON Lines file.
         sampling: How.
-        audience: Follows the progress.
+        progress: Follows the progress.
 
     Returns:
         How many were answered now.
@@ -41,22 +46,23 @@ async def answer_questions(
         MagistrateError: The output was made in another way, or the engine cannot go on. What is answered is kept.
     """
     await engine.identify()
-    made_by = digest({"model": model, "sampling": asdict(sampling), "engine": asdict(engine.identity)})
+    made_by = digest({"model": model, "sampling": sampling.hashed(), "engine": asdict(engine.identity)})
     asked = [
         Asked(one.index, digest(one.turns), partial(_answer, one, model, engine, sampling))  # the answer depends on nothing else
         for one in questions
     ]
-    return await answer_all(asked, made_by, engine, output, audience)
+    return await answer_all(asked, made_by, engine, output, progress)
 
 
 async def _answer(question: Question, model: str, engine: Engine, sampling: Sampling) -> dict[str, Any]:
     seed = int(digest([sampling.seed, question.index]), 16) % 2**31
+    temperature, top_k = sampling.draw(random.Random(seed))
     messages: list[Message] = []
     answers: list[str] = []
     complete = True
     for turn in question.turns:
         messages.append(Message("user", turn))
-        request = Request(tuple(messages), sampling.max_tokens, temperature=sampling.temperature, seed=seed)
+        request = Request(tuple(messages), sampling.max_tokens, temperature=temperature, top_k=top_k, seed=seed)
         try:
             answer = await engine.generate(request)
         except (ContextOverflowError, RequestError) as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from evals.data.comparisons import STYLE, Record
 from judges.errors import MagistrateError
 from judges.pairwise import CHOICES, TIE
 
@@ -23,9 +24,6 @@ NO_REASON = "no reason is given"
 
 SHARES = np.array([1.0, 0.5, 0.0, 0.5, 0.5])
 """What the first model takes of a battle, by preference."""
-
-STYLE = ("length", "headers", "bold", "lists")
-"""What is measured of an answer's form: characters, and Markdown's headers, bold parts and items of lists."""
 
 _HEADER = re.compile(r"^ {0,3}#{1,6} ", re.MULTILINE)
 _BOLD = re.compile(r"\*\*(?=\S)[^*\n]+\*\*|__(?=\S)[^_\n]+__")
@@ -103,21 +101,21 @@ class Battles:
         codes = self.reason.codes[~self.scored & ~self.identical]
         return Counter({self.reason.names[code]: int(count) for code, count in enumerate(np.bincount(codes)) if count})
 
-    def only(self, mask: Mask) -> Battles:
-        """Some of the battles, of the same models."""
+    def only(self, which: Mask | NDArray[np.int64]) -> Battles:
+        """Some of the battles, of the same models: those of a mask, or by their numbers, which may repeat."""
 
         def some(labels: Labels) -> Labels:
-            return Labels(labels.names, labels.codes[mask])
+            return Labels(labels.names, labels.codes[which])
 
         return Battles(
             self.models,
-            self.first[mask],
-            self.second[mask],
-            self.preference[mask],
-            self.orders[mask],
-            self.probability[mask],
-            self.style[mask],
-            self.identical[mask],
+            self.first[which],
+            self.second[which],
+            self.preference[which],
+            self.orders[which],
+            self.probability[which],
+            self.style[which],
+            self.identical[which],
             some(self.question),
             some(self.capability),
             some(self.language),
@@ -158,60 +156,30 @@ class BattleList:
         self._labels = {name: _Names() for name in ("capability", "language", "judge", "reason")}
         self._questions = _Names()
 
-    def add(
-        self,
-        question: str,
-        model_a: str,
-        model_b: str,
-        preference: str | None,
-        *,
-        reason: str | None = None,
-        orders: Sequence[str] = (),
-        probability: float | None = None,
-        capability: str | None = None,
-        language: str | None = None,
-        judge: str | None = None,
-        style_a: Sequence[float] | None = None,
-        style_b: Sequence[float] | None = None,
-        identical: bool = False,
-    ) -> None:
+    def add(self, battle: Record) -> None:
         """Add a battle.
-
-        Args:
-            question: What was asked.
-            model_a: Whose answer is A.
-            model_b: Whose answer is B.
-            preference: One of ``PREFERENCES``; ``None`` where the comparison is not scored.
-            reason: Why it is not scored.
-            orders: The choices with A first and with B first, as far as they are known.
-            probability: That A is better.
-            capability: What the question asks of a model.
-            language: Of the question.
-            judge: Who compared.
-            style_a: As ``style_of`` gives it.
-            style_b: Likewise.
-            identical: Whether both answers are the same.
 
         Raises:
             MagistrateError: A model is compared with itself.
         """
-        if model_a == model_b:
-            raise MagistrateError(f"question `{question}`: `{model_a}` is compared with itself; a battle has two models")
-        columns = self._columns
-        columns["first"].append(self._models.number(model_a))
-        columns["second"].append(self._models.number(model_b))
-        columns["preference"].append(NOT_JUDGED if preference is None else PREFERENCES.index(preference))
-        known = [CHOICES.index(choice) for choice in orders[:2]]
+        if battle.model_a == battle.model_b:
+            raise MagistrateError(
+                f"question `{battle.question}`: `{battle.model_a}` is compared with itself; a battle has two models"
+            )
+        columns, scored = self._columns, battle.preference is not None
+        columns["first"].append(self._models.number(battle.model_a))
+        columns["second"].append(self._models.number(battle.model_b))
+        columns["preference"].append(NOT_JUDGED if battle.preference is None else PREFERENCES.index(battle.preference))
+        known = [CHOICES.index(choice) for choice in battle.orders[:2]]
         columns["orders"].extend((*known, *[-1] * (2 - len(known))))
-        self._probability.append(np.nan if probability is None else probability)
-        for style in (style_a, style_b):
+        self._probability.append(np.nan if battle.probability is None else battle.probability)
+        for style in (battle.style_a, battle.style_b):
             self._style.extend((np.nan,) * len(STYLE) if style is None else style)
-        self._identical.append(identical)
-        self._questions.add(question)
-        why = (reason or NO_REASON) if preference is None and not identical else None
-        given = {"capability": capability, "language": language, "judge": judge, "reason": why}
-        for name, text in given.items():
-            self._labels[name].add(text or None)
+        self._identical.append(battle.identical)
+        self._questions.add(battle.question)
+        for name in ("capability", "language", "judge"):
+            self._labels[name].add(getattr(battle, name) or None)
+        self._labels["reason"].add(None if scored or battle.identical else battle.reason or NO_REASON)
 
     def battles(self) -> Battles:
         """All of them."""

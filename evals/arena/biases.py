@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evals.arena.battles import SHARES, A, B, Battles
-from evals.arena.counting import counted_meetings
-from evals.statistics.paired import LEVEL, Paired, paired
+from evals.arena.standings import counted_meetings
+from evals.stats.paired import LEVEL, Paired, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def position(orders: NDArray[np.int32], items: ArrayLike, *, level: float = LEVE
     """Whether the place of an answer decides.
 
     Args:
-        orders: ``(N, 2)`` codes of what is chosen with A first and with B first, told of A and B; below 0 where there is none.
+        orders: ``(N, 2)`` codes of what is chosen with A first and with B first, of A and B; below 0 where there is none.
         items: ``(N,)`` which question each is of.
         level: How often an interval is to hold.
         seed: Of the tests' draws.
@@ -122,7 +122,7 @@ def first_chosen(orders: NDArray[np.int32]) -> NDArray[np.float64]:
     """``(N, 2)`` 1 where the answer shown first is chosen, 0 where the other is, NaN where neither is.
 
     Args:
-        orders: As in ``position``. They are told of A and B: with B first, a choice of B is one of the answer shown first.
+        orders: As in ``position``. They are in terms of A and B: with B first, a choice of B is one of the answer shown first.
     """
     return np.stack([_side(orders[:, 0], A, B), _side(orders[:, 1], B, A)], axis=1)
 

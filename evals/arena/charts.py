@@ -1,8 +1,8 @@
-"""The charts: ratings with their intervals, and how models do by language and by capability."""
+"""The charts: ratings with their intervals, and how models do by language and by capability, in all and against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,19 @@ Figures = Mapping[str, Any]
 
 CELL = 58
 
+NARROW = 44
+LABELS = 130
+"""Pixels: a cell of a panel, and the names beside it."""
+
+MOST_PANELS = 9
+"""Capabilities or languages whose models are shown against each other."""
+
+MOST_MET = 8
+"""Models in such a panel."""
+
+WIDEST = 1000
+"""Pixels that such panels beside each other may take."""
+
 MOST_RATED = 60
 """Models in the chart of ratings, the first ones."""
 
@@ -29,11 +42,10 @@ MOST_PARTS = 60
 STRONGEST = 0.45
 """How opaque the strongest colour is, so that figures on it can be read on light and on dark paper."""
 
-PARTS = {
-    "by_capa": ("CAPA", "What models take of their games, by capability"),
-    "by_lang": ("LANG", "What models take of their games, by language"),
-}
-"""Charts of parts: their kind and title."""
+MODELS_AXIS: Any = {"title": None, "orient": "top", "labelAngle": -35, "labelAlign": "left", "labelLimit": 160}
+
+PARTS = {"capa": ("CAPA", "capability"), "lang": ("LANG", "language")}
+"""Ends of the names of charts of parts: their kind, and how it is called."""
 
 
 def charts(report: Figures) -> dict[str, Drawing]:
@@ -48,11 +60,17 @@ def charts(report: Figures) -> dict[str, Drawing]:
             cut = cut_off((rated, MOST_RATED, "models"))
             drawn[name] = Drawing("Ratings", partial(_ratings, report), [told_more], cut)
         else:
-            kind, title = PARTS[name]
-            parts = sum(one["kind"] == kind and any(one["models"]) for one in report["standings"])
-            cut = cut_off((len(report["models"]), MOST_MODELS, "models"), (parts, MOST_PARTS, "rows"))
-            drawn[name] = Drawing(title, partial(_shares, report, kind), [told], cut)
+            drawn[name] = _of_parts(report, name, told)
     return drawn
+
+
+def _of_parts(report: Figures, name: str, told: str) -> Drawing:
+    prefix, _, end = name.rpartition("by_")
+    kind, word = PARTS[end]
+    title, draw, most_models, most, what = TAKEN if prefix else WON
+    parts = sum(part["kind"] == kind and any(part["models"]) for part in report["standings"])
+    cut = cut_off((len(report["models"]), most_models, "models"), (parts, most, what))
+    return Drawing(f"{title}, by {word}", partial(draw, report, kind), [told], cut)
 
 
 def labels(names: Iterable[str]) -> list[str]:
@@ -93,7 +111,7 @@ def _shares(report: Figures, kind: str, colours: theme.Colours) -> Spec:
         for order, model in enumerate(shown)
         if (cell := one["models"][model])
     ]
-    models = alt.X("name:N").sort(field="order").axis(title=None, orient="top", labelAngle=-35, labelAlign="left", labelLimit=160)
+    models = alt.X("name:N").sort(field="order").axis(**MODELS_AXIS)
     part = alt.Y("part:N").sort(field="place").axis(minExtent=0)
     base = alt.Chart(alt.InlineData(rows)).encode(x=models, y=part)
     colour = alt.condition("datum.taken < 0.5", alt.value(colours["model2"]), alt.value(colours["model1"]))
@@ -102,6 +120,42 @@ def _shares(report: Figures, kind: str, colours: theme.Colours) -> Spec:
     )
     figures = base.mark_text(fontSize=12, color=colours["ink"]).encode(text=alt.Text("taken:Q").format(".0%"))
     return _spec(alt.layer(cells, figures).properties(width=alt.Step(CELL), height=alt.Step(ROW)))
+
+
+def _against(report: Figures, kind: str, colours: theme.Colours) -> Spec:
+    """A panel for each part, with a cell for each two models: the share of their games that the row's model won.
+
+    Source: OpenCompass's summarizer, whose ``by_lang.png`` and ``by_capa.png`` these are.
+    """
+    names = labels(report["models"])
+    shown = [names[model] for model in report["order"][:MOST_MET]]
+    parts = [one for one in report["standings"] if one["kind"] == kind and any(one["models"])][:MOST_PANELS]
+    panels = [
+        _panel(title, shown, [row[:MOST_MET] for row in part["won"][:MOST_MET]], colours)
+        for title, part in zip(labels(one["name"] for one in parts), parts, strict=True)
+    ]
+    return _spec(alt.concat(*panels, columns=max(1, WIDEST // (NARROW * len(shown) + LABELS))))
+
+
+def _panel(title: str, names: Sequence[str], won: Sequence[Sequence[float | None]], colours: theme.Colours) -> Any:
+    rows = [
+        {"name": name, "opponent": opponent, "won": share}
+        for name, line in zip(names, won, strict=True)
+        for opponent, share in zip(names, line, strict=True)
+        if share is not None
+    ]
+    order = list(names)
+    columns = alt.X("opponent:N").scale(domain=order).axis(**MODELS_AXIS)
+    base = alt.Chart(alt.InlineData(rows)).encode(x=columns, y=alt.Y("name:N").scale(domain=order).axis(title=None, minExtent=0))
+    opacity = alt.Opacity("won:Q").scale(domain=[0, 1], range=[0.04, STRONGEST]).legend(None)
+    cells = base.mark_rect(cornerRadius=2, color=colours["model1"]).encode(opacity=opacity)
+    figures = base.mark_text(fontSize=12, color=colours["ink"]).encode(text=alt.Text("won:Q").format(".0%"))
+    return alt.layer(cells, figures, title=alt.TitleParams(title, fontSize=15), width=alt.Step(NARROW), height=alt.Step(ROW))
+
+
+TAKEN = ("What models take of their games", _shares, MOST_MODELS, MOST_PARTS, "rows")
+WON = ("Games that the row’s model wins against the column’s", _against, MOST_MET, MOST_PANELS, "parts")
+"""Charts of parts: the title, how they are drawn, how many models and parts they show, and what the latter are."""
 
 
 def _spec(chart: Any) -> Spec:

@@ -7,12 +7,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evals.arena.charts import STRONGEST
-from evals.arena.counting import OVERALL
-from evals.arena.phrases import called, names_of, shares
+from evals.arena.charts import PARTS, STRONGEST
+from evals.arena.phrases import called, consistency, names_of, shares
+from evals.arena.standings import OVERALL
 from evals.reports import html
 from evals.reports.charts.drawing import Drawing
-from evals.reports.document import Block, Cell, Chart, Choice, Examples, Facts, Heading, Legend, Name, Table, Text
+from evals.reports.document import Block, Cell, Chart, Choice, Examples, Facts, Heading, Legend, Name, Only, Table, Text
 from evals.reports.wording import NONE, count, counted, interval, line, number
 
 MOST = 30
@@ -27,32 +27,33 @@ Figures = Mapping[str, Any]
 
 
 def games(report: Figures, drawn: Mapping[str, Drawing]) -> Iterator[Block]:
-    """Wins, ties and losses by part, and who met whom."""
-    yield from _parts(report)
+    """Wins, ties and losses by part, and who met whom. A text has their charts alone."""
+    yield Only("html", list(_parts(report)))
     yield from _part_charts(report, drawn)
-    yield from _meetings(report)
+    yield Only("html", list(_meetings(report)))
+    yield Only("html", list(_win_charts(report, drawn)))
 
 
 def battles(report: Figures, examples: Figures) -> Iterator[Block]:
     """Battles to read."""
-    data = {**examples, "models": [called(name) for name in examples["models"]], "questions": _readable(examples)}
     models = [(model, name) for model, name in enumerate(names_of(report))]
     template = html.environment("evals.arena").get_template("battles.html")
     yield Heading("Read the battles", key="battles")
-    yield Examples(Markup(template.render(models=[models[model] for model in report["order"]], examples=data)), data)
+    yield Examples(Markup(template.render(models=[models[model] for model in report["order"]], examples=examples)))
 
 
-def _readable(examples: Figures) -> list[Figures]:
-    """Questions with names that stand on one line and turn nothing round. The texts stay as they are."""
-    return [
+def readable(examples: Figures) -> Figures:
+    """The examples with names that stand on one line and turn nothing round. The texts stay as they are."""
+    questions = [
         {
-            **one,
-            "index": called(one["index"]),
-            "capability": line(one["capability"] or ""),
-            "language": line(one["language"] or ""),
+            **question,
+            "index": called(question["index"]),
+            "capability": line(question["capability"] or ""),
+            "language": line(question["language"] or ""),
         }
-        for one in examples["questions"]
+        for question in examples["questions"]
     ]
+    return {**examples, "models": [called(name) for name in examples["models"]], "questions": questions}
 
 
 def elo_scores(report: Figures) -> Iterator[Block]:
@@ -60,19 +61,20 @@ def elo_scores(report: Figures) -> Iterator[Block]:
     elo, names = report["elo"], names_of(report)
     yield Heading("Bootstrap Elo", key="elo")
     yield (
-        f"The games in {elo['rounds']:,} random orders, from 1,000 each, with steps of 4. It depends on how many games there "
-        "are; ratings do not."
+        f"Medians over {elo['rounds']:,} random orders of the games, from 1,000 points each; a game moves at most {elo['k']:g}. "
+        f"Mean and standard deviation are of {elo['times']} medians, the interval of single orders. They depend on the number of "
+        "games; ratings do not."
     )
     rows = [
         (
             names[model],
-            *(number(elo[name][model], 2) for name in ("median", "mean", "std")),
+            *(number(elo[name][model], 2) for name in ("mean", "std")),
             interval(elo["low"][model], elo["high"][model], 2),
         )
         for model in report["order"]
     ]
-    headings = ("Model", "Median", "Mean", "Standard deviation", "Interval")
-    sorts = ("text", "number", "number", "number", "")
+    headings = ("Model", "Mean", "Standard deviation", "Interval")
+    sorts = ("text", "number", "number", "")
     yield Table(headings, rows, label="Table of Elo ratings", kind="models", sorts=sorts)
 
 
@@ -103,10 +105,11 @@ def _told(value: Any) -> str:
 
 def _parts(report: Figures) -> Iterator[Block]:
     yield Heading("Win, tie, lose, not bad", key="statistics")
-    yield (
-        "A tie is both good, neither good, or a judge whose choice depends on the order. Not bad is a win or both good. Score: "
-        "win +3, both +1, neither −1, lose −3."
-    )
+    by_order = report["counts"]["orders"] is not None
+    ties = "both good or neither good" if by_order else "both good, neither good, or a choice that depends on the order"
+    counted_by = " Each order of a pair counts." if by_order else ""
+    dropped = f" {dropped[0].upper()}{dropped[1:]}." if (dropped := consistency(report)) else ""
+    yield f"A tie is {ties}. Not bad is a win or both good. Score: win +3, both +1, neither −1, lose −3.{counted_by}{dropped}"
     parts = [one for one in report["standings"] if any(one["models"])]
     if not parts:
         yield Text("No battle is scored.", "notice")
@@ -139,21 +142,26 @@ def _stacked(cell: Figures | None) -> list[str | Cell]:
 
 
 def _part_charts(report: Figures, drawn: Mapping[str, Drawing]) -> Iterator[Block]:
-    # Of one language that nobody names there is nothing to compare, though the guide has its picture.
-    languages = [one for one in report["standings"] if one["kind"] == "LANG" and one["name"] != OVERALL and any(one["models"])]
-    titles = {"by_capa": "capability", "by_lang": "language"}
-    shown = {name: title for name, title in titles.items() if name in drawn and (name != "by_lang" or languages)}
+    shown = {name: word for end, (_, word) in PARTS.items() if (name := f"taken_by_{end}") in drawn}
     if not shown:
         return
     yield Heading(f"By {' and by '.join(shown.values())}", key="parts")
     yield (
         "What each model takes of its games, a tie being one half. The stronger a cell’s colour, the further it is from one half."
     )
-    for name, title in shown.items():
+    for name, word in shown.items():
         if len(shown) > 1:
-            yield Heading(f"By {title}", 3)
-        words = f"By {title}: what each model takes of its games."
+            yield Heading(f"By {word}", 3)
+        words = f"By {word}: what each model takes of its games."
         yield Chart(name, words, drawn[name], f"{words} The section above has the figures.")
+
+
+def _win_charts(report: Figures, drawn: Mapping[str, Drawing]) -> Iterator[Block]:
+    for end, (_, word) in PARTS.items():
+        if f"taken_by_{end}" in drawn:
+            yield Heading(f"Wins head to head, by {word}", 3)
+            words = f"By {word}: games that the row’s model wins against the column’s."
+            yield Chart(f"by_{end}", words, drawn[f"by_{end}"], f"{words} The figures are in report.json.")
 
 
 def _meetings(report: Figures) -> Iterator[Block]:

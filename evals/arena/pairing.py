@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evals.digest import digest
+from evals.data.answer_file import digest
 from judges.errors import MagistrateError
 
 METHODS = ("all", "baseline", "swiss")
@@ -49,10 +49,10 @@ def check_contestant(what: str, name: str | None, models: Sequence[str]) -> None
         models: The contestants.
 
     Raises:
-        MagistrateError: It is none of them.
+        MagistrateError: It is not among them.
     """
     if name is not None and name not in models:
-        raise MagistrateError(f"the {what} `{name}` is none of the models: {', '.join(models)}")
+        raise MagistrateError(f"the {what} `{name}` is not among the models: {', '.join(models)}")
 
 
 def all_pairs(questions: Sequence[str], models: Sequence[str], seed: int = 0) -> list[Game]:
@@ -64,7 +64,7 @@ def against(questions: Sequence[str], models: Sequence[str], baseline: str, seed
     """Every model against the baseline on every question.
 
     Raises:
-        MagistrateError: The baseline is none of the models.
+        MagistrateError: The baseline is not among the models.
     """
     check_contestant("baseline", baseline, models)
     return [_game(question, baseline, model, seed) for question in questions for model in models if model != baseline]

@@ -6,7 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evals.arena.biases import MOST_CIRCLES
-from evals.reports.wording import NONE, chance, counted, interval, label, line, listed, number, percent, percents, with_interval
+from evals.arena.standings import OVERALL
+from evals.reports.wording import (
+    NONE,
+    chance,
+    counted,
+    interval,
+    label,
+    line,
+    listed,
+    number,
+    percent,
+    percents,
+    share_with_interval,
+    with_interval,
+)
 
 Figures = Mapping[str, Any]
 
@@ -28,16 +42,28 @@ def pictured(report: Figures) -> tuple[str, ...]:
     found = []
     if any(one["rating"] is not None for one in report["ratings"]["models"]):
         found.append("ratings")
-    for kind, name in (("CAPA", "by_capa"), ("LANG", "by_lang")):
-        if any(one["kind"] == kind and any(one["models"]) for one in report["standings"]):
-            found.append(name)
+    for kind, name in (("CAPA", "capa"), ("LANG", "lang")):
+        parts = [part["name"] for part in report["standings"] if part["kind"] == kind and any(part["models"])]
+        if parts:
+            found.append(f"by_{name}")
+        # Of one language that nobody names there is nothing to compare, though the guide has its picture.
+        if parts and parts != [OVERALL]:
+            found.append(f"taken_by_{name}")
     return tuple(found)
 
 
-def success(counts: Figures) -> str:
-    """The extraction success rate, in percent."""
-    judged = counts["meaningful"]
-    return f"{counts['scored'] / judged:.2%}" if judged else NONE
+def rate(part: int, whole: int) -> str:
+    """A share in percent, as the guide has it."""
+    return f"{part / whole:.2%}" if whole else NONE
+
+
+def consistency(report: Figures) -> str | None:
+    """How many comparisons the guide's tables leave out; ``None`` if they leave out none."""
+    orders = report["counts"]["orders"]
+    if orders is None or orders["kept"] == orders["compared"]:
+        return None
+    dropped = orders["compared"] - orders["kept"]
+    return f"{dropped:,} of {orders['compared']:,} ({rate(dropped, orders['compared'])}) are left out: their two orders disagree"
 
 
 def judge_of(report: Figures) -> str | None:
@@ -62,8 +88,7 @@ def lead(report: Figures) -> str:
     rating = rated[ranked[0]]["rating"]
     best = [model for model in ranked if rated[model]["rating"] == rating]
     if len(best) == len(ranked) > 1:
-        none = not any(cell and cell["win"] for cell in report["standings"][0]["models"])
-        why = "No game has a winner, so all" if none else "All"
+        why = "All" if report["counts"]["decided"] else "No game has a winner, so all"
         return f"{why} models are rated alike, {number(rating, 0)}." + _more_unrated(len(rated) - len(ranked))
     behind = ranked[len(best) :]
     level = [names[model] for model in behind if model in report["ratings"]["level"]]
@@ -221,7 +246,15 @@ def win_rate_cells(found: Figures, one: Figures) -> list[str]:
         gap = with_interval(mean, low, high, 1)
     needed = [number(count, 0) for count in one["needed"]]
     soft = [_with_ends(one["soft"])] if _has_soft(found) else []
-    return [percent(rate["mean"]), _ends(rate), chance(one["adjusted"], 3), f"{rate['items']:,}", gap, *needed, *soft]
+    return [
+        percent(rate["mean"]),
+        percents(*_within(rate)),
+        chance(one["adjusted"], 3),
+        f"{rate['items']:,}",
+        gap,
+        *needed,
+        *soft,
+    ]
 
 
 def _has_soft(found: Figures) -> bool:
@@ -231,10 +264,10 @@ def _has_soft(found: Figures) -> bool:
 def _with_ends(soft: Figures | None) -> str:
     if soft is None:
         return NONE
-    ends = _ends(soft)
-    return percent(soft["mean"]) + (f" ({ends})" if ends != NONE else "")
+    return share_with_interval(soft["mean"], *_within(soft))
 
 
-def _ends(rate: Figures) -> str:
+def _within(rate: Figures) -> tuple[float | None, float | None]:
+    """The ends of a share's interval, which do not leave what shares there are."""
     low, high = rate["low"], rate["high"]
-    return NONE if low is None else percents(max(0.0, low), min(1.0, high))
+    return (None, None) if low is None else (max(0.0, low), min(1.0, high))

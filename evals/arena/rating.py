@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.arena.battles import STYLE, Battles
+from evals.arena.battles import Battles
 from evals.arena.pairing import check_contestant
-from evals.ratings.bradley_terry import Ratings, bradley_terry
-from evals.ratings.elo import bootstrap_elo
-from evals.ratings.style import StyleRatings, style_controlled, style_difference
+from evals.data.comparisons import STYLE
+from evals.stats.ratings.bradley_terry import Anchor, Ratings, bradley_terry
+from evals.stats.ratings.elo import bootstrap_elo
+from evals.stats.ratings.games import Games, checked_games
+from evals.stats.ratings.style import StyleRatings, style_controlled, style_difference
 from judges.errors import MagistrateError
 
 Ties = Literal["half", "davidson"]
+Unit = Literal["orders", "pairs"]
 Figures = dict[str, Any]
+
+GUIDE_K = 32.0
+"""OpenCompass's step."""
+
+TIMES = 10
+"""How often the guide takes the median over orders; its mean and standard deviation are of these medians."""
 
 TINY = 1e-6
 """Points below which ratings differ by rounding alone."""
@@ -26,15 +35,21 @@ TINY = 1e-6
 MOST_LEFT_OUT = 0.05
 """Rounds, of one, that may be left out: where some model wins or loses all in more of them, the others say too little of it."""
 
+HIGHEST_K = 10_000
+"""Points of a game beyond which ratings lose all digits of a difference of one win."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How battles are reported on.
 
     Attributes:
-        baseline: The contestant that win rates are told against; none by default.
+        baseline: The contestant that win rates are against; none by default.
         anchor: The contestant whose rating is given; by default the mean of all is 1000.
         anchor_rating: Its rating.
+        k: The most points that a game moves in bootstrap Elo: 32 in the guide, 4 on Chatbot Arena's first leaderboard.
+        count: What the guide's tables count: each order of a pair, without pairs whose orders disagree, as the guide does; or
+            each pair once, with those as ties.
         ties: What a tie is in ratings: half a win to each, or an outcome of its own (Davidson, 1970).
         rounds: Of the bootstraps.
         level: Of intervals.
@@ -47,6 +62,8 @@ class Options:
     baseline: str | None = None
     anchor: str | None = None
     anchor_rating: float = 1000.0
+    k: float = GUIDE_K
+    count: Unit = "orders"
     ties: Ties = "half"
     rounds: int = 1000
     level: float = 0.95
@@ -57,6 +74,10 @@ class Options:
             raise MagistrateError(f"a bootstrap of {self.rounds} rounds says nothing: give 2 or more")
         if not 0 < self.level < 1:
             raise MagistrateError(f"intervals have a level between 0 and 1, not {self.level:g}")
+        if not 0 < self.k <= HIGHEST_K:
+            raise MagistrateError(f"Elo moves ratings by a number of points above 0 and up to {HIGHEST_K:,}, not {self.k:g}")
+        if self.count not in get_args(Unit):
+            raise MagistrateError(f"comparisons are counted by `orders` or by `pairs`, not `{self.count}`")
         if self.ties not in ("half", "davidson"):
             raise MagistrateError(f"ties are counted as `half` or by `davidson`, not `{self.ties}`")
 
@@ -64,7 +85,7 @@ class Options:
         """Refuse models that are no contestants.
 
         Raises:
-            MagistrateError: The baseline or the anchor is none of them.
+            MagistrateError: The baseline or the anchor is not among them.
         """
         check_contestant("baseline", self.baseline, models)
         check_contestant("anchor", self.anchor, models)
@@ -76,17 +97,23 @@ class Rating:
     def __init__(self, battles: Battles, options: Options) -> None:
         self.battles = battles
         self.options = options
-        self.number = len(battles.models)
-        self.anchor = None if options.anchor is None else battles.models.index(options.anchor)
+        self.anchor = None if options.anchor is None else Anchor(battles.models.index(options.anchor), options.anchor_rating)
 
     def elo(self) -> Figures:
-        """The guide's bootstrap Elo."""
-        battles, mask = self.battles, self.battles.scored
-        games = battles.first[mask], battles.second[mask], battles.share[mask]
-        found = bootstrap_elo(*games, self.number, rounds=self.options.rounds, seed=self.options.seed, level=self.options.level)
+        """The guide's bootstrap Elo: the mean and standard deviation of ten medians, each over random orders of the games."""
+        games, how = self._games(self.battles.scored, self.battles.share), self.options
+        seeds = np.random.SeedSequence(how.seed).generate_state(TIMES, np.uint64).tolist()
+        spreads = [bootstrap_elo(games, rounds=how.rounds, seed=seed, k=how.k, level=how.level) for seed in seeds]
+        medians = np.array([spread.median for spread in spreads])
+        over_orders = {name: np.mean([getattr(spread, name) for spread in spreads], axis=0) for name in ("low", "high")}
         return {
-            "rounds": self.options.rounds,
-            **{name: getattr(found, name) for name in ("median", "mean", "std", "low", "high")},
+            "k": how.k,
+            "rounds": how.rounds,
+            "times": TIMES,
+            "mean": medians.mean(axis=0),
+            "std": medians.std(axis=0),
+            "std_over_orders": np.mean([spread.std for spread in spreads], axis=0),
+            **over_orders,
         }
 
     def rated(self, share: NDArray[np.float64], ties: Ties | None = None) -> Figures:
@@ -94,14 +121,10 @@ class Rating:
         ties = ties or self.options.ties
         mask = ~np.isnan(share)
         found = bradley_terry(
-            self.battles.first[mask],
-            self.battles.second[mask],
-            share[mask],
-            self.number,
+            self._games(mask, share),
             ties=ties,
             clusters=self._clusters(mask),
             anchor=self.anchor,
-            anchor_rating=self.options.anchor_rating,
             rounds=self.options.rounds,
             seed=self.options.seed,
             level=self.options.level,
@@ -159,16 +182,15 @@ class Rating:
 
     def _at_equal_style(self, mask: NDArray[np.bool_], gaps: NDArray[np.float64]) -> StyleRatings:
         return style_controlled(
-            self.battles.first[mask],
-            self.battles.second[mask],
-            self.battles.share[mask],
-            self.number,
+            self._games(mask, self.battles.share),
             gaps,
             clusters=self._clusters(mask),
             anchor=self.anchor,
-            anchor_rating=self.options.anchor_rating,
             level=self.options.level,
         )
+
+    def _games(self, mask: NDArray[np.bool_], share: NDArray[np.float64]) -> Games:
+        return checked_games(self.battles.first[mask], self.battles.second[mask], share[mask], len(self.battles.models))
 
     def _clusters(self, mask: NDArray[np.bool_]) -> NDArray[np.int32] | None:
         """The questions, where any is asked twice."""

@@ -5,13 +5,12 @@ Source: OpenCompass, "Subjective Evaluation Guidance", "Evaluation Report".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evals.arena.charts import charts
-from evals.arena.page_blocks import battles, elo_scores, games, provenance
+from evals.arena.page_blocks import battles, elo_scores, games, provenance, readable
 from evals.arena.phrases import (
     bias_rows,
     called,
@@ -21,9 +20,9 @@ from evals.arena.phrases import (
     lead,
     names_of,
     rank,
+    rate,
     shares,
     style_words,
-    success,
     win_rate_cells,
     win_rate_headings,
 )
@@ -42,14 +41,14 @@ from evals.reports.document import (
     Text,
     Verbatim,
 )
-from evals.reports.files import as_json, write_files
+from evals.reports.files import as_json, earlier, write_files
 from evals.reports.markdown import markdown
 from evals.reports.wording import NONE, count, counted, interval, label, line, listed, number
 from judges.errors import MagistrateError
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-PICTURES = ("by_capa.png", "by_lang.png", "ratings.png")
+PICTURES = ("by_capa.png", "by_lang.png", "taken_by_capa.png", "taken_by_lang.png", "ratings.png")
 
 MOST_FAULTS = 5
 """Kinds of what could not be used that the terminal shows."""
@@ -72,7 +71,7 @@ def document(report: Figures, examples: Figures | None = None) -> Document:
         examples: Questions, answers and verdicts to read, as ``keeping.examples`` gives them.
     """
     drawn = charts(report)
-    read = [*_ratings(report, drawn), Only("html", list(games(report, drawn))), *_win_rates(report), *_biases(report)]
+    read = [*_ratings(report, drawn), *games(report, drawn), *_win_rates(report), *_biases(report)]
     blocks = [
         Only("html", list(_head(report))),
         Only("markdown", list(_guide(report, drawn))),
@@ -93,7 +92,8 @@ def document(report: Figures, examples: Figures | None = None) -> Document:
 
 def page(report: Figures, examples: Figures | None = None) -> str:
     """The report as a page."""
-    return html.page(document(report, examples), (TEMPLATES / "arena.js").read_text(encoding="utf-8"))
+    scripts = [(TEMPLATES / "arena.js").read_text(encoding="utf-8")]
+    return html.page(document(report, examples), scripts, None if examples is None else readable(examples))
 
 
 def check_folder(report: Figures, folder: Path) -> None:
@@ -102,14 +102,12 @@ def check_folder(report: Figures, folder: Path) -> None:
     Raises:
         MagistrateError: It has one: on verdicts of other files, or on none of these models.
     """
-    try:
-        there = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    there = earlier(folder)
+    if there is None:
         return
-    made = there.get("made") if isinstance(there, dict) else None
+    made, models = there.get("made"), there.get("models")
     source = made.get("source") if isinstance(made, dict) else None
-    models = there.get("models") if isinstance(there, dict) else None
-    known = {one for one in models if isinstance(one, str)} if isinstance(models, list) else set()
+    known = {model for model in models if isinstance(model, str)} if isinstance(models, list) else set()
     if source not in (None, report["made"].get("source")) or known.isdisjoint(report["models"]):
         of = f"on {source}" if source else "on something else"
         raise MagistrateError(f"{folder} holds a report {of}; give `-o` another folder, or `--overwrite`")
@@ -144,7 +142,7 @@ def _unscored(report: Figures) -> Iterator[Block]:
 def _head(report: Figures) -> Iterator[Block]:
     counts, judge = report["counts"], judge_of(report)
     meaningful, scored = counts["meaningful"], counts["scored"]
-    share = f" ({success(counts)})" if meaningful else ""
+    share = f" ({rate(scored, meaningful)})" if meaningful else ""
     yield Text(lead(report), "lead")
     yield Text(
         (
@@ -165,17 +163,21 @@ def _is(amount: int) -> str:
 
 def _guide(report: Figures, drawn: Mapping[str, Drawing]) -> Iterator[Block]:
     counts, names, parts = report["counts"], names_of(report), report["standings"]
-    judged, scored = counts["meaningful"], counts["scored"]
+    orders = counts["orders"] or {**counts, "compared": counts["scored"], "kept": counts["scored"]}
+    judged, compared, kept = orders["meaningful"], orders["compared"], orders["kept"]
     judge = judge_of(report)
-    yield Notes(
-        [
-            f"A total of {counts['comparisons']} comparisons, of which {judged} comparisons are meaningful "
-            "(A / B answers inconsistent)",
-            f"A total of {judged} answer comparisons, successfully extracted {scored} answers from "
-            f"{'the judge' if judge is None else called(judge)} replies, with an extraction success rate of {success(counts)}",
-        ],
-        "plain",
-    )
+    notes = [
+        f"A total of {orders['comparisons']} comparisons, of which {judged} comparisons are meaningful "
+        "(A / B answers inconsistent)",
+        f"A total of {judged} answer comparisons, successfully extracted {compared} answers from "
+        f"{'the judge' if judge is None else called(judge)} replies, with an extraction success rate of {rate(compared, judged)}",
+    ]
+    if kept != compared:
+        notes.append(
+            f"A total of {compared} answer comparisons, {kept} pairs (A vs. B <-> B vs. A) are consistent, "
+            f"consistent rate is {rate(kept, compared)}"
+        )
+    yield Notes(notes, "plain")
     yield from _unscored(report)
     yield Heading("Basic statistics (4 stats: win / tie / lose / not bad)", 3)
     yield _guide_table("Dimension \\ Stat [W / T / L / NB]", names, parts, shares)
@@ -186,12 +188,13 @@ def _guide(report: Figures, drawn: Mapping[str, Drawing]) -> Iterator[Block]:
     yield _guide_table("Dimension \\ Score", names, parts, lambda cell: "N/A" if cell is None else str(cell["score"]))
     elo = report["elo"]
     yield Heading(f"Bootstrap ELO, Median of n={elo['rounds']} times", 3)
+    yield Text(f"Mean and standard deviation of {elo['times']} such medians; a game moves at most {elo['k']:g} points.", "aside")
     ordered = sorted(range(len(names)), key=lambda model: str(report["models"][model]))
     yield Table(
         ("", *(names[model] for model in ordered)),
         [
             (Verbatim(f"elo_score [{name.capitalize()}]"), *(_general(elo[name][model]) for model in ordered))
-            for name in ("median", "mean", "std")
+            for name in ("mean", "std")
         ],
     )
 

@@ -8,15 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from evals.arena.battles import Battles
+from evals.arena.battles import A, B, Battles
 from evals.arena.biases import biases
-from evals.arena.counting import Standing, counted_meetings, standings
+from evals.arena.orders import Orders, in_orders
 from evals.arena.rating import Options, Rating
+from evals.arena.standings import Standing, counted_meetings, standings
 from evals.arena.win_rates import DIFFERENCES, win_rates
-from evals.tasks import Fault
+from evals.data.tasks import Fault
 from judges.errors import MagistrateError
 
 Figures = dict[str, Any]
+
+MOST_MET = 20
+"""Models, the best first, whose wins over each other every part of the standings has."""
 
 PLACES = 4
 """Decimals that figures are kept with."""
@@ -37,7 +41,7 @@ def report(
         ``report.json``; ``docs/arena.md`` describes it.
 
     Raises:
-        MagistrateError: There are fewer than two models, or a model that an option names is none of them.
+        MagistrateError: There are fewer than two models, or a model that an option names is not among them.
     """
     options = options or Options()
     names = battles.models
@@ -45,17 +49,22 @@ def report(
         raise MagistrateError(f"an arena compares two models or more, and these battles are of {len(names)}")
     options.check(names)
     games = Rating(battles, options)
+    orders = in_orders(battles)
+    guide = orders.battles if options.count == "orders" else battles
     try:
         rated = games.rated(battles.share)
     except MagistrateError as error:
-        raise MagistrateError(str(error).replace(f"model {games.anchor},", f"`{options.anchor}`,")) from None
+        raise MagistrateError(
+            str(error).replace(f"model {games.anchor and games.anchor.model},", f"`{options.anchor}`,")
+        ) from None
+    order = _order(rated, battles)
     found: Figures = {
         "models": list(names),
-        "counts": _counts(battles),
-        "standings": [_standing(one) for one in standings(battles)],
-        "elo": games.elo(),
+        "counts": _counts(battles) | {"orders": _orders(orders) if options.count == "orders" else None},
+        "standings": [_standing(one, order[:MOST_MET]) for one in standings(guide)],
+        "elo": Rating(guide, options).elo(),
         "ratings": rated,
-        "order": _order(rated, battles),
+        "order": order,
         "soft": games.soft(),
         "style": games.style(),
         "meetings": counted_meetings(battles).tolist(),
@@ -75,12 +84,17 @@ def _counts(battles: Battles) -> Figures:
         "comparisons": len(battles),
         "meaningful": len(battles) - identical,
         "scored": int(battles.scored.sum()),
+        "decided": int(np.isin(battles.preference, (A, B)).sum()),
         "questions": len(battles.question.names),
         "unscored": dict(battles.reasons.most_common()),
     }
 
 
-def _standing(one: Standing) -> Figures:
+def _orders(orders: Orders) -> Figures:
+    return {name: getattr(orders, name) for name in ("comparisons", "meaningful", "compared", "kept")}
+
+
+def _standing(one: Standing, shown: Sequence[int]) -> Figures:
     rows = zip(one.games.tolist(), one.shares.tolist(), one.scores.tolist(), strict=True)
     names = ("win", "tie", "lose", "not_bad")
     return {
@@ -90,6 +104,7 @@ def _standing(one: Standing) -> Figures:
             {"games": games, **dict(zip(names, shares, strict=True)), "score": score} if games else None
             for games, shares, score in rows
         ],
+        "won": one.won(shown),
     }
 
 

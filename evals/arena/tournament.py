@@ -11,16 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evals.arena.answers import Answers
 from evals.arena.battles import BattleList, Battles, style_of
 from evals.arena.pairing import Game, against, all_pairs, check_contestant, strengths, swiss_round
-from evals.arena.questions import Question, QuestionSet
+from evals.data.answers import Answers
+from evals.data.comparisons import Record
+from evals.data.questions import Question, QuestionSet
 from judges import runner
-from judges.bench import Audience, Bench, judge_into
+from judges.backend import Backend, ProgressListener, judge_into
+from judges.data.rows import Row
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.pairwise import disagreement_in
-from judges.sources import Row
 from judges.verdict import Verdict
 from judges.verdict_file import VerdictFile
 
@@ -42,7 +43,7 @@ class Tournament:
         seed: Of every draw.
 
     Raises:
-        MagistrateError: There are fewer than two contestants, two have one name, or the baseline is none of them.
+        MagistrateError: There are fewer than two contestants, two have one name, or the baseline is not among them.
     """
 
     questions: QuestionSet
@@ -53,22 +54,32 @@ class Tournament:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        names = self.models
-        if len(names) < 2:
-            raise MagistrateError(f"an arena compares two models or more, and there are answers of {len(names)}")
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise MagistrateError(f"two contestants are called `{twice[0]}`; name each, as `--answers NAME=FILE`")
-        if self.method == "baseline" and self.baseline is None:
-            raise MagistrateError("pairs against a baseline need the baseline's name: give `--baseline NAME`")
-        check_contestant("baseline", self.baseline, names)
-        if self.rounds < 1 or (self.method == "swiss" and self.rounds >= len(names)):
-            most = f"a number from 1 to {len(names) - 1}, as each of {len(names)} models has so many others to meet"
-            raise MagistrateError(f"there are {self.rounds} Swiss rounds: give {most}")
+        check_contestants(self.models, method=self.method, baseline=self.baseline, rounds=self.rounds)
 
     @property
     def models(self) -> list[str]:
         """The contestants."""
         return [one.model for one in self.answers]
+
+
+def check_contestants(names: Sequence[str], *, method: Method, baseline: str | None, rounds: int) -> None:
+    """Refuse contestants that cannot be compared so.
+
+    Raises:
+        MagistrateError: There are fewer than two, two have one name, the baseline is not among them, or the rounds are too many.
+    """
+    if len(names) < 2:
+        raise MagistrateError(f"an arena compares two models or more, and there are answers of {len(names)}")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise MagistrateError(
+            f"two contestants are called `{twice[0]}`; name each, as `--answers NAME=FILE`, or by `name` in an arena's file"
+        )
+    if method == "baseline" and baseline is None:
+        raise MagistrateError("pairs against a baseline need the baseline's name: give `--baseline NAME`")
+    check_contestant("baseline", baseline, names)
+    if rounds < 1 or (method == "swiss" and rounds >= len(names)):
+        most = f"a number from 1 to {len(names) - 1}, as each of {len(names)} models has so many others to meet"
+        raise MagistrateError(f"there are {rounds} Swiss rounds: give {most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +104,8 @@ class Played:
 async def play(
     tournament: Tournament,
     folder: Path,
-    bench: Bench,
-    audience: Callable[[int], Audience] = lambda count: Audience(),
+    backend: Backend,
+    progress: Callable[[int], ProgressListener] = lambda count: ProgressListener(),
     *,
     overwrite: bool = False,
 ) -> Played:
@@ -103,24 +114,24 @@ async def play(
     Args:
         tournament: Who plays.
         folder: Where verdicts are kept, as ``verdicts.jsonl``.
-        bench: Who judges; closing it is left to the caller.
-        audience: Makes a listener from a number of games.
+        backend: Who judges; closing it is left to the caller.
+        progress: Makes a listener from a number of games.
         overwrite: Whether to throw away what earlier runs judged.
 
     Raises:
         MagistrateError: The judge cannot go on, or another judge's verdicts are there. What is judged is kept.
     """
     field = _Field(tournament)
-    fingerprint = await bench.fingerprint()
+    fingerprint = await backend.fingerprint()
     games: list[Game] = []
     verdicts: dict[str, Verdict] = {}
     now = judged = 0
-    with VerdictFile(folder / VERDICTS, fingerprint, bench.judge, overwrite=overwrite) as file:
+    with VerdictFile(folder / VERDICTS, fingerprint, backend.judge, overwrite=overwrite) as file:
         for batch in _batches(field, verdicts):
             games += batch
             asked = [game for game in batch if not field.identical(game)]
             keys: set[str] = set()
-            tally = await judge_into(file, _noted(field, asked, bench.judge, keys), bench, audience(len(asked)))
+            tally = await judge_into(file, _noted(field, asked, backend.judge, keys), backend, progress(len(asked)))
             now += tally.judged
             judged += len(asked)
             # By what the judge was shown: a game between answers that have changed since has a verdict of the same id.
@@ -128,19 +139,19 @@ async def play(
         file.finish(whole=False)
     identity = fingerprint.identity
     made = {
-        "judge": bench.judge.name,
+        "judge": backend.judge.name,
         "judge_model": identity.model,
         "engine": f"{identity.engine} {identity.engine_version}",
         "fingerprint": fingerprint.digest,
         "pairs": tournament.method,
         "rounds": tournament.rounds if tournament.method == "swiss" else None,
-        "judge_options": {name: one for name, one in bench.judge.protocol().items() if name != "prompts"},
+        "judge_options": {name: one for name, one in backend.judge.protocol().items() if name != "prompts"},
         "seed": tournament.seed,
     }
     return Played(field.battles(games, verdicts, identity.model), verdicts, judged, now, made)
 
 
-def _noted(field: _Field, games: Iterable[Game], judge: Judge, keys: set[str]) -> Iterator[runner.Question]:
+def _noted(field: _Field, games: Iterable[Game], judge: Judge, keys: set[str]) -> Iterator[runner.PreparedSample]:
     """The games as questions to the judge, with a note of their keys."""
     for game in games:
         question = runner.prepare(field.row(game), judge)
@@ -206,22 +217,22 @@ class _Field:
         for game in sorted(games, key=lambda game: places[game.question]):
             question, verdict = self._questions[game.question], verdicts.get(game_id(game))
             style_a, style_b = (self._styles[model, game.question] for model in (game.model_a, game.model_b))
-            told = {} if verdict is None else told_of(verdict)
+            battle = Record(*game, preference=None) if verdict is None else Record(*game, **told_of(verdict))
             made.add(
-                *game,
-                **{"preference": None, **told},
-                capability=question.capability,
-                language=question.language,
-                judge=judge,
-                style_a=style_a,
-                style_b=style_b,
-                identical=self.identical(game),
+                battle._replace(
+                    capability=question.capability,
+                    language=question.language,
+                    judge=judge,
+                    style_a=style_a,
+                    style_b=style_b,
+                    identical=self.identical(game),
+                )
             )
         return made.battles()
 
 
 def told_of(verdict: Verdict) -> dict[str, Any]:
-    """What a verdict of the pairwise judge says of a battle, as ``BattleList.add`` takes it."""
+    """What a verdict of the pairwise judge says of a battle, as a ``Record`` has it."""
     scores = verdict.scores or {}
     # A judge that leans to a place is found out by such pairs, scored or not.
     unscored = disagreement_in(verdict.reason)

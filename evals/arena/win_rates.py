@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from evals.arena.battles import Battles
 from evals.arena.pairing import check_contestant
-from evals.statistics.paired import Paired, adjusted, items_needed, least_seen, paired
+from evals.stats.paired import Paired, adjusted, items_needed, least_seen, paired
 
 DIFFERENCES = (0.05, 0.1)
-"""Differences of a win rate from one half, for which the questions needed are told."""
+"""Differences of a win rate from one half, for which the report gives the questions needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.items import items_of
-from evals.meta.labels import LISTED, Labels, each_metric, read_labels, unmatched
-from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
-from evals.statistics.corrected import LEVEL, Corrected, prediction_powered
-from evals.statistics.corrected_rates import CorrectedRate, rogan_gladen, stratified
-from evals.tasks import Fault
+from evals.data.labels import LISTED, Labels, each_metric, read_labels, unmatched
+from evals.data.tables import items_of
+from evals.data.tasks import Fault
+from evals.data.verdicts import judges_of, metrics_of, read_scored, score_of
+from evals.stats.corrected import LEVEL, Corrected, prediction_powered
+from evals.stats.corrected_rates import CorrectedRate, rogan_gladen, stratified
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
 
@@ -98,7 +98,7 @@ class Estimates:
         refused: Metric to why it could not be.
         verdicts: Verdicts read.
         labelled: Distinct ids in the human file.
-        judges: Whose verdicts they are, and how they judged.
+        judges: Who gave the verdicts, and how.
         left_out: Samples that are in no figure, as it is not known what they are about.
         unmatched: Ids of the human file without a verdict, the first ten.
         unmatched_count: How many there are.
@@ -203,7 +203,7 @@ def _estimate(
 def _rates(
     human: Sequence[float], judged: Sequence[float], others: Sequence[float], options: Options
 ) -> tuple[CorrectedRate | None, CorrectedRate | None, list[str]]:
-    """The pass rate in both ways, where the metric has one, and why there is none where it was asked for."""
+    """The pass rate in both ways, where the metric has one, and why one that was asked for is missing."""
     parts = [np.asarray(one) for one in (human, judged, others)]
     if options.pass_at is not None:
         parts = [(one >= options.pass_at).astype(np.float64) for one in parts]

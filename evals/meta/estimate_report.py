@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evals.data.labels import file_notes, metric_notes, remarks
 from evals.meta.estimate import Estimates, MetricEstimate
-from evals.meta.labels import file_notes, metric_notes
-from evals.meta.verdicts import mixed
 from evals.reports.document import Block, Document, Table, to_know
 from evals.reports.wording import NONE, count, counted, fault_lines, number, with_interval
-from evals.statistics.corrected import Corrected
-from evals.statistics.corrected_rates import CorrectedRate
+from evals.stats.corrected import Corrected
+from evals.stats.corrected_rates import CorrectedRate
 
 MEANS = ("metric", "judge alone", "people alone", "corrected", "labels", "others", "narrower by", "correlation")
 RATES = ("pass rate", "judge alone", "people alone", "corrected", "Rogan-Gladen", "sensitivity", "specificity")
@@ -68,10 +67,8 @@ def _rate(rate: CorrectedRate | None) -> str:
 
 def _remarks(found: Estimates) -> Iterator[str]:
     """What was not used and what a reader should know, a line each."""
-    yield from mixed(found.judges)
-    for one in found.metrics:
-        yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
-    yield from (f"{metric}: not estimated: {why}" for metric, why in found.refused.items())
+    notes = ((one.metric, _metric_remarks(one)) for one in found.metrics)
+    yield from remarks(found.judges, notes, found.refused, "estimated")
     yield from fault_lines(found.left_out)
     yield from file_notes(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
 

@@ -10,15 +10,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals.metrics.metric import Measured, Pair, one_answer
-from judges.bench import OwnBench, judge_file
+from judges.backend import LocalBackend, judge_file
 from judges.catalog import JUDGES, judge_class, open_judge
+from judges.data.rows import Row
 from judges.decoding import Decoding
 from judges.engines.engine import Engine, Usage
 from judges.errors import MagistrateError
 from judges.judge import Judge
-from judges.options import in_words
-from judges.runner import Question, prepare
-from judges.sources import Row
+from judges.options import fault_in_words
+from judges.runner import PreparedSample, prepare
 from judges.verdict import Fingerprint, Verdict
 
 TRUTH, PREDICTION = "truth", "prediction"
@@ -72,15 +72,15 @@ class Judged:
     async def measure(self, pairs: Sequence[Pair], keep: Path | None = None) -> list[Measured]:
         with tempfile.TemporaryDirectory() as scratch:
             place = keep or Path(scratch) / "verdicts.jsonl"
-            bench = OwnBench(self.judge, self.engine, self.decoding)
-            fingerprint = await bench.fingerprint()
+            backend = LocalBackend(self.judge, self.engine, self.decoding)
+            fingerprint = await backend.fingerprint()
             path = place.with_stem(f"{place.stem}-{fingerprint.digest[:8]}")
-            verdicts = list((await judge_file(path, self._questions(pairs), bench)).verdicts())
+            verdicts = list((await judge_file(path, self._questions(pairs), backend)).verdicts())
         for verdict in verdicts:
             self.usage += verdict.usage
         return [self._read(verdict) for verdict in verdicts]
 
-    def _questions(self, pairs: Sequence[Pair]) -> Iterator[Question]:
+    def _questions(self, pairs: Sequence[Pair]) -> Iterator[PreparedSample]:
         for pair in pairs:
             try:
                 row = Row(pair.id, pair.id, {name: _held(pair, holder) for name, holder in self.fields.items()})
@@ -103,10 +103,8 @@ def _decoding(settings: Mapping[str, Any]) -> Decoding:
     try:
         return Decoding(**settings)
     except ValidationError as error:
-        fault = error.errors()[0]
-        name = str(fault["loc"][0])
-        words = in_words(Decoding.model_json_schema()["properties"][name])
-        raise MagistrateError(f"option `{name}` of metric `judge` must be {words}, not {fault['input']!r}") from None
+        name, fault = fault_in_words(error, Decoding)
+        raise MagistrateError(f"option `{name}` of metric `judge` {fault}") from None
 
 
 def _open(name: str, options: Mapping[str, Any]) -> Judge:

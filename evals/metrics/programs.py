@@ -14,8 +14,8 @@ from typing import Any
 from evals.metrics.metric import Measured, Pair, measured
 from evals.metrics.pass_at_k import check_program, code_of, pass_at_k
 from evals.sandbox import Limits, Sandbox
+from judges.data.samples import strings_field
 from judges.errors import MagistrateError
-from judges.samples import strings_field
 
 TOGETHER = 2
 """Programs run at a time. More would slow each other down on two cores, and then run out of their time."""

@@ -1,20 +1,20 @@
-"""Affinities: how much of each attribute there is in every instance, and in the answers to it. Source: QualEval, figure 9."""
+"""Affinities: how much of each attribute there is in every instance, or in the outputs for it. Source: QualEval, figure 9."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.qualeval.attributes import Found
+from evals.data.tasks import Instance, Predictions
+from evals.qualeval.attributes import AttributeList
 from evals.qualeval.options import Options
 from evals.qualeval.study_folder import StudyFolder
-from evals.tasks import Instance, Predictions
 from judges.affinity import SCORES, Affinity, Output
-from judges.sources import Row
+from judges.data.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Affinities:
     Attributes:
         of: What was rated: ``input``, ``truth``, or a model's name.
         scores: ``(N, M)`` from 1 to 5 as the judge gave them; NaN where it gave none.
-        expected: ``(N, M)`` their expectations under the judge; NaN where there is none.
+        expected: ``(N, M)`` their expectations under the judge; NaN where missing.
         unscored: Why instances have no scores, to how many.
         evidence: Gives the judge's evidence for some instances, by their numbers: attribute to evidence.
     """
@@ -54,9 +54,11 @@ class Affinities:
 async def rate(
     folder: StudyFolder,
     instances: Sequence[Instance],
-    found: Found,
+    found: AttributeList,
     output: Output,
     predictions: Predictions | None = None,
+    *,
+    instruction: str = "",
 ) -> Affinities:
     """Have every instance rated.
 
@@ -66,6 +68,7 @@ async def rate(
         found: The attributes.
         output: What is shown beside the input.
         predictions: The model's answers, where ``output`` is ``generation``.
+        instruction: The task's.
 
     Raises:
         MagistrateError: The judge cannot go on.
@@ -73,7 +76,8 @@ async def rate(
     of = predictions.model if predictions else "input" if output == "none" else "truth"
     count = len(predictions.answers) if predictions else len(instances)
     stage = f"rate {found.kind} of {of}"
-    judge = Affinity(found.names, kind=found.kind, output=output)
+    how = {"kind": found.kind, "output": output, "instruction": instruction}
+    judge = Affinity(found.names, explanations=found.explanations, **how)
     numbers = {instance.id: number for number, instance in enumerate(instances)}
     verdicts = await folder.judged(stage, judge, _rows(instances, output, predictions), count, expected=True)
     shape = (len(instances), len(found.attributes))
@@ -94,6 +98,30 @@ async def rate(
         return {numbers[verdict.id]: (verdict.detail or {}).get("evidence", {}) for verdict in of_wanted}
 
     return Affinities(of, scores, expected, unscored, evidence)
+
+
+def best(found: AttributeList, rated: Sequence[Affinities], options: Options) -> tuple[AttributeList, list[Affinities]]:
+    """Keep the attributes of highest mean affinity among those that were found; a list that a user gives stays as it is.
+
+    Source: the authors' dashboard, which keeps ten.
+
+    Args:
+        found: The attributes.
+        rated: What was rated on them; the means are of the first.
+        options: How many are kept.
+    """
+    scores = rated[0].used(options)
+    there = ~np.isnan(scores).any(axis=1)
+    if found.frozen or len(found.attributes) <= options.best or not there.any():
+        return found, list(rated)
+    means = scores[there].mean(axis=0, dtype=np.float64)
+    order = np.argsort(-means, kind="stable")
+    kept = np.sort(order[: options.best])
+    cut = [(found.names[number], float(means[number])) for number in order[options.best :]]
+    attributes = [found.attributes[number] for number in kept]
+    return replace(found, attributes=attributes, cut=cut), [
+        replace(of, scores=of.scores[:, kept], expected=of.expected[:, kept]) for of in rated
+    ]
 
 
 def _rows(instances: Sequence[Instance], output: Output, predictions: Predictions | None) -> Iterator[Row]:

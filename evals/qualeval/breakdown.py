@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import solver
+from evals.data.tasks import Fault, Instance, Predictions
 from evals.metrics.metric import Measured, Metric, Pair
 from evals.qualeval.affinities import Affinities
-from evals.qualeval.attributes import Found
+from evals.qualeval.attributes import AttributeList
 from evals.qualeval.options import Options
-from evals.statistics.bootstrap import Intervals, grouped_intervals
-from evals.statistics.correlation import apart, rank_correlation
-from evals.tasks import Fault, Instance, Predictions
+from evals.stats.bootstrap import Intervals, grouped_intervals
+from evals.stats.correlation import apart, rank_correlation
 from judges.errors import MagistrateError
 from judges.qualeval import Kind
 
@@ -36,13 +36,13 @@ class Assigned:
     """
 
     kind: Kind
-    found: Found
+    found: AttributeList
     affinities: Affinities
     assignment: solver.Assignment
     chosen: NDArray[np.int16]
 
 
-def assign(found: Found, affinities: Affinities, ids: Sequence[str], options: Options) -> Assigned:
+def assign(found: AttributeList, affinities: Affinities, ids: Sequence[str], options: Options) -> Assigned:
     """Give every rated instance its attributes.
 
     Raises:
@@ -52,6 +52,7 @@ def assign(found: Found, affinities: Affinities, ids: Sequence[str], options: Op
     rated = np.asarray(~np.isnan(scores).any(axis=1))
     if not rated.any():
         why = "; ".join(f"{count}: {reason}" for reason, count in affinities.unscored.items())
+        why = why or "the engine gives no probabilities, which `--scores expected` needs"
         raise MagistrateError(f"no instance has affinities to the {found.kind}s ({why})")
     try:
         made = solver.assign(
@@ -143,9 +144,22 @@ class Calibration:
     correlation: NDArray[np.float64]
 
 
-def calibrate(truth: Affinities, generation: Affinities, options: Options) -> Calibration:
-    """Compare the sub-tasks that an answer shows with those that the ground truth shows."""
-    there, here = truth.used(options), generation.used(options)
+def counts_in_calibration(values: NDArray[np.float64], options: Options) -> NDArray[np.bool_]:
+    """``(N,)`` whether an answer counts: in the authors' code, whether its metric's value reaches a threshold."""
+    return np.ones(len(values), bool) if options.proficient is None else np.asarray(values >= options.proficient)
+
+
+def calibrate(truth: Affinities, generation: Affinities, options: Options, values: NDArray[np.float64]) -> Calibration:
+    """Compare the sub-tasks that an answer uses with those that the ground truth uses.
+
+    Args:
+        truth: What the ground truth uses.
+        generation: What the answers use.
+        options: Of the study.
+        values: ``(N,)`` the metric's, of each answer; NaN where it was not measured.
+    """
+    there = truth.used(options)
+    here = np.where(counts_in_calibration(values, options)[:, None], generation.used(options), np.nan)
     differs = apart(here, there)
     width = differs.shape[1]
     # A cell is a row of its own, in the group of its attribute; those of one instance are drawn together.

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import solver
+from evals.data.tasks import Instance
 from evals.qualeval.breakdown import Assigned
 from evals.qualeval.options import Options
-from evals.tasks import Instance
 
 RANDOM_JUDGES = 20
 """Random judges whose figures are averaged."""

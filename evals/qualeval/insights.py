@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from evals.qualeval.options import Options
+from evals.qualeval.options import ALL, Options
 from evals.qualeval.study_folder import StudyFolder
-from judges.insight import Insight
-from judges.qualeval import Kind
-from judges.sources import Row
+from judges.data.rows import Row
+from judges.qualeval import PLURAL, Insight, Kind
+
+Scope = Kind | Literal["all"]
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:\s?%)?")
 _HIGHEST = re.compile(r"\b(?:highest|best|strongest|most proficient)\b", re.IGNORECASE)
@@ -22,20 +25,22 @@ class Tables:
     """What a model's insights are drawn from: attribute to figure.
 
     Attributes:
-        model: Whose.
+        model: The model that the figures are of.
         kind: Of which attributes.
-        priors: Shares.
+        priors: Shares, which sum to 1 for each kind.
         proficiency: Means of the task's metric.
         distances: Of the use of skills; empty where they were not measured.
         counts: Instances of each attribute.
+        kinds: Attribute to its kind, where there are several.
     """
 
     model: str
-    kind: Kind
+    kind: Scope
     priors: Mapping[str, float]
     proficiency: Mapping[str, float]
     distances: Mapping[str, float]
     counts: Mapping[str, int]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     def values(self, attribute: str) -> Iterator[tuple[str, float]]:
         """The figures of an attribute, by what they are."""
@@ -74,23 +79,25 @@ class Insights:
     """What a judge says of a model's figures, or why it says nothing."""
 
     model: str
-    kind: Kind
+    kind: Scope
     sentences: list[Sentence]
     reason: str | None = None
 
 
-async def sum_up(folder: StudyFolder, instruction: str, tables: Sequence[Tables], options: Options) -> list[Insights]:
-    """Have every table summed up, and every sentence checked.
+async def sum_up(folder: StudyFolder, instruction: str, models: Sequence[Sequence[Tables]], options: Options) -> list[Insights]:
+    """Have the tables of every model summed up, all kinds together and each by itself, and every sentence checked.
 
     Raises:
         MagistrateError: The judge cannot go on.
     """
+    tables = [table for of_model in models for table in (overall(of_model), *of_model)]
     rows = []
     for number, table in enumerate(tables, start=1):
         figures = {"priors": _rounded(table.priors), "proficiency": _rounded(table.proficiency)}
         if table.distances:
             figures["distances"] = _rounded(table.distances)
-        rows.append(Row(str(number), f"the {table.kind}s of {table.model}", {"task_instruction": instruction, **figures}))
+        what = PLURAL.get(table.kind, "attributes")
+        rows.append(Row(str(number), f"the {what} of {table.model}", {"task_instruction": instruction, **figures}))
     made = []
     for table, verdict in zip(
         tables, await folder.judged("insights", Insight(most=options.insights), rows, len(rows)), strict=True
@@ -100,16 +107,38 @@ async def sum_up(folder: StudyFolder, instruction: str, tables: Sequence[Tables]
     return made
 
 
+def overall(tables: Sequence[Tables]) -> Tables:
+    """The tables of all kinds of a model as one, as figure 10 lists them. A name that two kinds have says of which it is."""
+    mentions = Counter(name for table in tables for name in table.priors)
+
+    def name_of(name: str, table: Tables) -> str:
+        return f"{name} ({table.kind})" if mentions[name] > 1 else name
+
+    def joined(part: str) -> dict[str, float]:
+        return {name_of(name, table): value for table in tables for name, value in getattr(table, part).items()}
+
+    return Tables(
+        tables[0].model,
+        ALL,
+        priors=joined("priors"),
+        proficiency=joined("proficiency"),
+        distances=joined("distances"),
+        counts={name: int(count) for name, count in joined("counts").items()},
+        kinds={name_of(name, table): table.kind for table in tables for name in table.priors if table.kind != ALL},
+    )
+
+
 def check(text: str, tables: Tables) -> Sentence:
     """Hold a sentence against the tables.
 
     A number is right where a figure of an attribute that the sentence names, or of any where it names none, rounds to it at the
     number's own digits, as a share or in percent. "Highest" and "lowest" are right where the one attribute that the sentence
-    names has the highest or lowest proficiency.
+    names has the highest or lowest proficiency of its kind.
     """
     named, rest = _named(text, [*tables.priors])
     figures = [figure for attribute in named or tables.priors for figure in tables.values(attribute)]
     figures.append(("number of attributes", len(tables.priors)))
+    figures += [(f"number of {PLURAL[kind]}", count) for kind, count in Counter(tables.kinds.values()).items()]
     figures.append(("attributes named", len(named)))
     checked = [Checked(found[0], _where(found[0], figures)) for found in _NUMBER.finditer(rest)]
     wrong = [one.number for one in checked if one.where is None]
@@ -151,8 +180,11 @@ def _instead(named: Sequence[str], tables: Tables) -> str:
 
 
 def _superlatives(text: str, named: Sequence[str], tables: Tables) -> Iterator[str]:
-    known = {name: value for name, value in tables.proficiency.items() if value == value}
-    if len(named) != 1 or named[0] not in known or ("proficien" not in text.lower() and "perform" not in text.lower()):
+    if len(named) != 1 or ("proficien" not in text.lower() and "perform" not in text.lower()):
+        return
+    rivals = [name for name in tables.priors if tables.kinds.get(name) == tables.kinds.get(named[0])]
+    known = {name: value for name, value in tables.proficiency.items() if value == value and name in rivals}
+    if named[0] not in known:
         return
     for pattern, best, word in ((_HIGHEST, max(known.values()), "highest"), (_LOWEST, min(known.values()), "lowest")):
         if pattern.search(text) and known[named[0]] != best:

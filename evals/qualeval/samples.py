@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evals.data.tasks import Instance, Predictions
 from evals.qualeval.affinities import Affinities
-from evals.qualeval.breakdown import Assigned, Proficiency
+from evals.qualeval.breakdown import Assigned, Proficiency, counts_in_calibration
 from evals.qualeval.options import Options
-from evals.tasks import Instance, Predictions
 
 LONGEST = 2000
 """Characters of a text that are shown."""
@@ -42,10 +42,13 @@ def telling(
     proficiency: Proficiency,
     options: Options,
 ) -> list[Sample]:
-    """The instances whose affinities disagree most: by their largest difference, then by the sum of all, then in their order."""
+    """The instances whose affinities disagree most: by their largest difference, then by the sum of all, then in their order.
+
+    Only answers that count in calibration are among them.
+    """
     truth = subtasks.affinities
     difference = np.abs(truth.used(options) - generation.used(options))
-    both = ~np.isnan(difference).any(axis=1)
+    both = ~np.isnan(difference).any(axis=1) & counts_in_calibration(proficiency.values, options)
     largest = np.where(both, difference.max(axis=1, initial=0.0), -1.0)
     total = np.where(both, difference.sum(axis=1), -1.0)
     order = np.lexsort((np.arange(len(instances)), -total, -largest))
@@ -63,22 +66,24 @@ def telling(
                 model=predictions.model,
                 kind=subtasks.kind,
                 attribute=attribute,
-                truth_score=_figure(truth.used(options)[number, column]),
-                generation_score=_figure(generation.used(options)[number, column]),
-                input=_cut(instance.input),
-                truth=_cut(instance.truth),
-                generation=_cut(answer if isinstance(answer, str) else answer[0]),
+                truth_score=rounded(truth.used(options)[number, column]),
+                generation_score=rounded(generation.used(options)[number, column]),
+                input=cut(instance.input),
+                truth=cut(instance.truth),
+                generation=cut(answer if isinstance(answer, str) else answer[0]),
                 truth_evidence=said[number].get(attribute),
                 generation_evidence=answered[number].get(attribute),
-                value=None if np.isnan(value) else _figure(value),
+                value=None if np.isnan(value) else rounded(value),
             )
         )
     return found
 
 
-def _figure(value: float) -> float:
+def rounded(value: float) -> float:
+    """A figure for people."""
     return round(float(value), 3)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """A text as it is shown."""
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"

@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from judges.bench import Audience, OwnBench, judge_file
+from judges.backend import LocalBackend, ProgressListener, judge_file
+from judges.data.rows import Row
 from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.runner import prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 
 DIGITS = 8
@@ -33,7 +33,7 @@ class StudyFolder:
     Args:
         folder: Made if need be.
         engine: Who is asked.
-        audience: Makes a listener from a stage's name and the number of its samples.
+        progress: Makes a listener from a stage's name and the number of its samples.
 
     Attributes:
         seconds: What each stage took, this time.
@@ -42,14 +42,14 @@ class StudyFolder:
         asked: How many samples each such stage judged this time, and how many it had.
     """
 
-    def __init__(self, folder: Path, engine: Engine, audience: Callable[[str, int], Audience]) -> None:
+    def __init__(self, folder: Path, engine: Engine, progress: Callable[[str, int], ProgressListener]) -> None:
         self.path = folder
         self.engine = engine
         self.seconds: dict[str, float] = {}
         self.tokens: Counter[str] = Counter()
         self.fingerprints: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, dict[str, int]] = {}
-        self._audience = audience
+        self._progress = progress
         self._paths: dict[str, Path] = {}
         (folder / "verdicts").mkdir(parents=True, exist_ok=True)
 
@@ -80,18 +80,18 @@ class StudyFolder:
         Raises:
             MagistrateError: The judge cannot go on. What is judged is kept.
         """
-        bench = OwnBench(judge, self.engine, Decoding(expected=expected))
-        fingerprint = await bench.fingerprint()
+        backend = LocalBackend(judge, self.engine, Decoding(expected=expected))
+        fingerprint = await backend.fingerprint()
         self.fingerprints[name] = {"digest": fingerprint.digest, **fingerprint.fields()}
-        path = self.path / "verdicts" / f"{_safe(name)}-{fingerprint.digest[:DIGITS]}.jsonl"
-        found = await judge_file(path, (prepare(row, judge) for row in rows), bench, self._audience(name, count))
+        path = self.path / "verdicts" / f"{file_name(name)}-{fingerprint.digest[:DIGITS]}.jsonl"
+        found = await judge_file(path, (prepare(row, judge) for row in rows), backend, self._progress(name, count))
         self.asked[name] = {"now": found.tally.judged, "before": found.tally.kept}
         self._paths[name] = path
         return self._counted(name)
 
     def keep(self, name: str) -> Path:
         """The file for verdicts that a metric keeps; it adds a fingerprint to its name."""
-        return self.path / "verdicts" / f"{_safe(name)}.jsonl"
+        return self.path / "verdicts" / f"{file_name(name)}.jsonl"
 
     def read_again(self, name: str) -> Iterator[Verdict]:
         """The verdicts of a stage that has asked a judge."""
@@ -123,5 +123,6 @@ class StudyFolder:
         scratch.replace(self.path / name)
 
 
-def _safe(name: str) -> str:
-    return "".join(one if one.isalnum() or one in "-_." else "_" for one in name)[:80]
+def file_name(name: str) -> str:
+    """A name with an underscore in place of what not every file system takes, cut to 80 characters and 200 bytes."""
+    return "".join(one if one.isalnum() or one in "-_." else "_" for one in name)[:80].encode()[:200].decode(errors="ignore")

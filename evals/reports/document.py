@@ -5,9 +5,9 @@ Texts may be anybody's; whoever shows them makes them harmless.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -39,13 +39,32 @@ class Link(str):
     part: str
 
     def __new__(cls, text: str, part: str) -> Link:
-        made = super().__new__(cls, text)
-        made.part = part
-        return made
+        link = super().__new__(cls, text)
+        link.part = part
+        return link
+
+
+class Signed(str):
+    """A name with the sign and the colour that it has in charts; without them where there is only one."""
+
+    number: int | None
+
+    def __new__(cls, name: str, number: int | None) -> Signed:
+        signed = super().__new__(cls, name)
+        signed.number = number
+        return signed
+
+
+class Implied(str):
+    """A text that a page leaves out while its filters say the same."""
 
 
 Words = str | Sequence[str]
 """A text, or the parts of one, of which some may be of the kinds above."""
+
+
+Tags = Mapping[str, str | int | None]
+"""The choices of a page's filters that something belongs to: name of a filter to value. It belongs to every one of ``None``."""
 
 
 def parts_of(text: Words) -> Sequence[str]:
@@ -87,11 +106,37 @@ class Notes:
 
     Attributes:
         lines: The sentences.
-        kind: How they stand: plain ones have no marks before them, numbered ones their numbers.
+        kind: How they stand: plain ones have no marks before them.
     """
 
     lines: Sequence[Words]
-    kind: Literal["faults", "reading", "plain", "numbered"] = "faults"
+    kind: Literal["faults", "reading", "plain"] = "faults"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Names in their order, with what is said of each.
+
+    Attributes:
+        rows: Names and texts.
+        tags: Of each row.
+        none: What a page says where its filters leave none.
+    """
+
+    rows: Sequence[tuple[str, str]]
+    tags: Sequence[Tags]
+    none: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Sentences that were held against figures.
+
+    Attributes:
+        rows: Each sentence, what in it is contradicted, if anything, and what is confirmed.
+    """
+
+    rows: Sequence[tuple[str, str | None, Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +188,7 @@ class Table:
         names: The column that names the rows.
         kind: How it stands on a page.
         sorts: What each column is sorted by on a page: "text", "number", "rank", or not.
+        tags: Of each row, where filters choose among them.
     """
 
     headings: Sequence[str]
@@ -152,6 +198,7 @@ class Table:
     names: int = 0
     kind: Literal["", "models", "meetings", "summary"] = ""
     sorts: Sequence[str] = ()
+    tags: Sequence[Tags] = ()
 
     def holds_text(self, column: int) -> bool:
         """Whether a column holds texts."""
@@ -197,11 +244,107 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Headline:
+    """Large figures: each a name, the figure, and lines below it.
+
+    Attributes:
+        rows: The figures.
+        tags: Of each.
+    """
+
+    rows: Sequence[tuple[Words, str, Sequence[str]]]
+    tags: Sequence[Tags]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A choice of what a page shows.
+
+    Attributes:
+        name: Of the choice, as ``Tags`` has it.
+        legend: What is chosen.
+        options: Values and what each is called.
+        many: Whether several can be chosen at a time; all are at first.
+    """
+
+    name: str
+    legend: str
+    options: Sequence[tuple[str | int, Words]]
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Choices that a page's script goes by, above its parts. A choice of one is left out."""
+
+    choices: Sequence[Filter]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChart:
+    """A chart that the page's script draws of what is chosen.
+
+    Attributes:
+        name: As the script knows it.
+        words: What stands for it where it cannot be seen.
+        legend: The names whose signs it has.
+        strongest: What the strongest colour stands for, where colours stand for figures.
+    """
+
+    name: str
+    words: str
+    legend: Sequence[Signed] = ()
+    strongest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCharts:
+    """Charts that a page's script draws, beside each other."""
+
+    charts: Sequence[LiveChart]
+
+
+@dataclass(frozen=True, slots=True)
 class Examples:
-    """Examples to read on a page, in a form of their study's own, which its script fills."""
+    """Examples to read on a page, in a form of their study's own, which its script fills.
+
+    Attributes:
+        html: The form.
+        filled: Whether they can be read without the script.
+    """
 
     html: Markup
-    data: Any = field(repr=False, default=None)
+    filled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that a page opens when asked for.
+
+    Attributes:
+        summary: What they are.
+        blocks: What is folded.
+        about: What else a screen reader says of them.
+        key: What scripts call them.
+    """
+
+    summary: str
+    blocks: Sequence[Block]
+    about: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Blocks among which a page's filters choose.
+
+    Attributes:
+        parts: Their tags and the blocks.
+        none: What a page says where the filters leave none.
+    """
+
+    parts: Sequence[tuple[Tags, Sequence[Block]]]
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +355,11 @@ class Only:
     blocks: Sequence[Block]
 
 
-Shown = Heading | Text | Table | Notes | Chart | Facts | Legend | Choice | Examples
+Plain = Heading | Text | Table | Notes | Ranking | Claims | Chart | Facts
+"""What every form of a document shows, or passes over."""
+
+OfPages = Legend | Choice | Headline | Filters | LiveCharts | Examples | Folded | Filtered
+Shown = Plain | OfPages
 Block = Shown | Only | str
 """A part of a document; a bare text is a paragraph."""
 
@@ -255,9 +402,14 @@ def _forms(only: Only) -> tuple[Form, ...]:
 
 
 def blocks_of(blocks: Iterable[Block], form: Form) -> Iterator[Shown]:
-    """The blocks that a form of the document shows."""
+    """The blocks that a form of the document shows. Only a page folds and filters."""
     for block in blocks:
-        if isinstance(block, Only):
-            yield from blocks_of(block.blocks, form) if form in _forms(block) else ()
-        else:
-            yield Text(block) if isinstance(block, str) else block
+        match block:
+            case Only():
+                yield from blocks_of(block.blocks, form) if form in _forms(block) else ()
+            case Folded(_, inner) if form != "html":
+                yield from blocks_of(inner, form)
+            case Filtered(parts) if form != "html":
+                yield from (one for _, inner in parts for one in blocks_of(inner, form))
+            case _:
+                yield Text(block) if isinstance(block, str) else block

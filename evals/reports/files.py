@@ -11,9 +11,9 @@ from typing import Any
 
 from evals.reports.document import Document
 from evals.reports.markdown import escaped, markdown
-from evals.whole_files import write_whole
+from judges.data.files import atomic_write
+from judges.data.samples import well_formed
 from judges.errors import MagistrateError, reason_of
-from judges.samples import well_formed
 
 
 def write(
@@ -65,7 +65,7 @@ def write_files(
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        written = [write_whole(folder / name, data) for name, data in files.items()]
+        written = [atomic_write(folder / name, data) for name, data in files.items()]
         for name in set(sometimes) - files.keys():
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
@@ -86,7 +86,7 @@ def check_folder(folder: Path, study: str, data: str | None = None) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise MagistrateError(f"{folder} is a file; give `-o` a folder")
-    there = _earlier(folder)
+    there = earlier(folder)
     if there is None:
         return
     other = there.get("study")
@@ -114,8 +114,8 @@ def check_unchanged(folder: Path, names: Iterable[str]) -> None:
             raise MagistrateError(f"{folder / name} has been changed since it was written; give `-o` another folder")
 
 
-def _earlier(folder: Path) -> dict[str, Any] | None:
-    """An earlier report's JSON, empty where it is no report; ``None`` where there is none that can be read."""
+def earlier(folder: Path) -> dict[str, Any] | None:
+    """An earlier report's JSON, empty where it is no report; ``None`` if absent that can be read."""
     try:
         found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -125,7 +125,7 @@ def _earlier(folder: Path) -> dict[str, Any] | None:
 
 def _written(folder: Path) -> dict[str, str]:
     """File to digest, as the last report has them."""
-    found = (_earlier(folder) or {}).get("files")
+    found = (earlier(folder) or {}).get("files")
     return found if isinstance(found, dict) else {}
 
 

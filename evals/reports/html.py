@@ -12,10 +12,24 @@ from pathlib import Path
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from evals.plain_text import plain
 from evals.reports.charts import theme
-from evals.reports.document import Block, Document, Examples, Heading, Link, Mark, Name, Shown, Strong, Words, blocks_of, parts_of
-from evals.reports.wording import count, counted, interval, label, line, listed, number
+from evals.reports.document import (
+    Block,
+    Document,
+    Heading,
+    Implied,
+    Link,
+    LiveCharts,
+    Mark,
+    Name,
+    Shown,
+    Signed,
+    Strong,
+    Words,
+    blocks_of,
+    parts_of,
+)
+from evals.reports.wording import count, counted, interval, label, line, listed, number, plain
 
 PACKAGE = "evals.reports"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -24,16 +38,16 @@ GLYPHS = {"good": "●", "weak": "▲", "not measured": "○"}
 """A mark's sign, beside its word."""
 
 
-def page(document: Document, script: str | None = None) -> str:
+def page(document: Document, scripts: Sequence[str] = (), data: object = None) -> str:
     """The document as a page.
 
     Args:
-        document: Whose blocks for pages are shown.
-        script: What the page runs, if anything. It finds the examples' data under the id ``examples``.
+        document: The page shows its blocks for pages.
+        scripts: What the page runs.
+        data: What they go by, which they find as JSON under the id ``data``.
     """
     head, sections = _sections(_shown(document.blocks))
-    scripts = [] if script is None else [script]
-    data = [block.data for _, blocks in sections for block in blocks if isinstance(block, Examples)]
+    has_live_charts = any(isinstance(block, LiveCharts) for _, blocks in sections for block in blocks)
     return (
         environment()
         .get_template("document.html")
@@ -41,8 +55,9 @@ def page(document: Document, script: str | None = None) -> str:
             document=document,
             head=head,
             sections=sections,
-            scripts=[Markup(one) for one in scripts],
+            scripts=[Markup(script) for script in scripts],
             data=data,
+            has_live_charts=has_live_charts,
             policy=policy(scripts),
         )
     )
@@ -98,10 +113,22 @@ def _part(part: str) -> Markup:
             return Markup("<bdi>{}</bdi>").format(said)
         case Link():
             return Markup('<a href="#{}">{}</a>').format(part.part, said)
+        case Signed():
+            return _signed(part)
+        case Implied():
+            return Markup('<span class="kind">{}</span>').format(said)
         case Mark():
             sign = Markup('<span class="mark {}"><span aria-hidden="true">{}</span> {}</span>')
             return sign.format(part.replace(" ", "-"), GLYPHS[part], said)
     return said
+
+
+def _signed(name: Signed) -> Markup:
+    sign = Markup("")
+    if name.number is not None:
+        colour, glyph = theme.model_name(name.number), theme.GLYPHS[name.number % len(theme.GLYPHS)]
+        sign = Markup('<span class="glyph {}" aria-hidden="true">{}</span> ').format(colour, glyph)
+    return sign + Markup('<bdi class="model" title="{}">{}</bdi>').format(line(name), label(name))
 
 
 def key_of(heading: Heading) -> str:

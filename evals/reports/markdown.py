@@ -7,10 +7,12 @@ import re
 from evals.reports.document import (
     Cell,
     Chart,
+    Claims,
     Document,
     Facts,
     Heading,
     Notes,
+    Ranking,
     Shown,
     Strong,
     Table,
@@ -64,12 +66,21 @@ def _block(block: Shown) -> str:
         case Chart(name, words):
             return f"![{escaped(words)}]({name}.png)"
         case Notes(lines, kind):
-            marks = {"plain": "", "numbered": "{}. "}
-            return "\n".join(f"{marks.get(kind, '- ').format(place)}{_words(one)}" for place, one in enumerate(lines, start=1))
+            return "\n".join(f"{'' if kind == 'plain' else '- '}{_words(one)}" for one in lines)
+        case Ranking([], none=none):
+            return escaped(none)
+        case Ranking(rows):
+            return "\n".join(f"{place}. **{escaped(name)}**: {escaped(text)}" for place, (name, text) in enumerate(rows, start=1))
+        case Claims(rows):
+            return "\n".join(f"- {escaped(text)}{_contradicted(wrong)}" for text, wrong, _ in rows)
         case Text(text):
             return _words(text)
         case _:
             raise TypeError(f"only a page shows {type(block).__name__}")
+
+
+def _contradicted(wrong: str | None) -> str:
+    return "" if wrong is None else f" **Contradicted.** It {escaped(wrong)}."
 
 
 def _words(text: Words) -> str:

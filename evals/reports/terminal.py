@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table as Grid
 
-from evals.reports.document import Document, Facts, Heading, Notes, Table, Text, Words, blocks_of, parts_of
+from evals.reports.document import Claims, Document, Facts, Heading, Notes, Ranking, Table, Text, Words, blocks_of, parts_of
 from evals.reports.wording import line
 
 WIDEST = 10_000
@@ -28,6 +28,14 @@ def show(document: Document, file: Path | None = None, console: Console | None =
             case Notes(lines):
                 for one in lines:
                     _print(console, f"- {_words(one)}")
+            case Ranking([], none=none):
+                _print(console, line(none))
+            case Ranking(rows):
+                for place, (name, text) in enumerate(rows, start=1):
+                    _print(console, f"{place}. {line(name)}: {line(text)}")
+            case Claims(rows):
+                for text, wrong, _ in rows:
+                    _print(console, f"- {line(text)}{f' Contradicted: it {line(wrong)}.' if wrong else ''}")
             case Facts(rows):
                 for name, value in rows:
                     _print(console, f"{line(name)}: {line(value)}")

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from evals.plain_text import plain
-from evals.tasks import Fault
+from markupsafe import Markup
+
+from evals.data.tasks import Fault
 from judges.errors import counted as counted
 
 NONE = "–"
 """Where there is no figure."""
 
 LONGEST_LABEL = 80
+
+# What does not show, or makes other text show in another order than it stands in. Right-to-left text needs none of it on a page
+# that has each text in an element of its own direction.
+_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LINE_END = re.compile("\r\n?|[\u2028\u2029]")
+
+
+def plain(value: object) -> object:
+    """A text with a sign for each character that would hide or reorder something; anything else, and markup, as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", _LINE_END.sub("\n", value))
 
 
 def line(text: str) -> str:
@@ -43,24 +57,30 @@ def count(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one, in percent."""
-    return NONE if share is None else f"{share:.1%}"
+    """A share of one, in percent. A negative one has a minus, not a hyphen."""
+    return NONE if share is None else f"{share:.1%}".replace("-", "\N{MINUS SIGN}")
 
 
 def percents(low: float | None, high: float | None) -> str:
-    """An interval of a share of one, in percent."""
-    return NONE if low is None or high is None else f"{percent(low)} to {percent(high)}"
+    """An interval of a share of one, in percent; see ``interval``."""
+    return NONE if low is None or high is None or low == high else f"{percent(low)} to {percent(high)}"
 
 
 def interval(low: float | None, high: float | None, decimals: int = 3) -> str:
-    """An interval, from its lower to its upper end."""
-    return NONE if low is None or high is None else f"{number(low, decimals)} to {number(high, decimals)}"
+    """An interval, from its lower to its upper end. One of no width says only that resamples were alike, so it is not shown."""
+    return NONE if low is None or high is None or low == high else f"{number(low, decimals)} to {number(high, decimals)}"
 
 
 def with_interval(value: float | None, low: float | None, high: float | None, decimals: int = 3) -> str:
     """A figure, with its interval where there is one."""
     ends = interval(low, high, decimals)
     return number(value, decimals) if value is None or ends == NONE else f"{number(value, decimals)} ({ends})"
+
+
+def share_with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A share of one in percent, with its interval where there is one."""
+    ends = percents(low, high)
+    return percent(value) if value is None or ends == NONE else f"{percent(value)} ({ends})"
 
 
 class Estimate(Protocol):

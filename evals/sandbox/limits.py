@@ -72,7 +72,7 @@ class Limits:
 
 
 def check_seconds(seconds: float) -> None:
-    """Refuse a time limit that is none.
+    """Refuse a time limit that is no number of seconds.
 
     Raises:
         MagistrateError: It is zero, negative or not finite.

@@ -49,7 +49,7 @@ def watch(build: Callable[[int, int], Sequence[str]], inherited: int, stdin: byt
     """Run a command to its end, or to the end of its time.
 
     Args:
-        build: Makes the command. It is told two descriptors. The first is to hear, as JSON, which process is the first of the
+        build: Makes the command. It is given two descriptors. The first is to hear, as JSON, which process is the first of the
             command's namespace, as ``child-pid``. The second is to hear when the command's time begins, as nanoseconds of the
             monotonic clock, and nothing else unless it fails after all.
         inherited: A descriptor that the command needs as well.

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evals.data.tasks import Instance, Task, read_dataset
 from evals.generation import Sampling, generate, prompt
-from evals.tasks import Instance, Task
+from judges.data.rows import read_rows
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
+from judges.grouse import Grouse
+from judges.prompt_files import prompt_file
+from judges.runner import prepare
 
 INSTANCES = [Instance(str(number), {}, f"A: Hello, I am number {number}.", f"Number {number} says hello.") for number in range(6)]
 SAMPLING = Sampling(max_tokens=12)
@@ -52,7 +57,7 @@ def test_a_seed_changes_what_is_sampled_and_no_temperature_does_not(
         [
             SAMPLING,
             Sampling(max_tokens=12, seed=1),
-            *[Sampling(max_tokens=12, shots=0, temperature=0, seed=seed) for seed in (0, 1)],
+            *[Sampling(max_tokens=12, shots=0, temperatures=(0,), seed=seed) for seed in (0, 1)],
         ]
     ):
         make(loop, vllm_engine, tmp_path / f"{number}.jsonl", sampling)
@@ -96,3 +101,79 @@ def test_an_instance_that_does_not_fit_is_kept_with_its_reason(loop: asyncio.Run
     assert isinstance(fine["prediction"], str)
     assert unanswered["prediction"] is None
     assert "context overflow" in unanswered["reason"]
+
+
+GROUNDED = Task.load("grounded-qa")
+REQUESTS = [
+    {"input": f"Who are you, {number}?", "references": ["I am Ann.", f"I am {number}."], "expected_output": f"I am {number} [2]."}
+    for number in range(8)
+]
+
+
+def grounded(path: Path) -> list[Instance]:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in REQUESTS))
+    return read_dataset(GROUNDED, path).instances
+
+
+def test_a_grounded_question_is_asked_with_numbered_references_in_the_cards_words() -> None:
+    asked = prompt(GROUNDED, Instance("1", REQUESTS[0], GROUNDED.input_of(REQUESTS[0]), ""), [])
+    assert "\n[1] I am Ann.\n[2] I am 0.\n" in asked
+    assert GROUNDED.instruction in prompt_file("grouse")["opening"]
+    assert GROUNDED.input_of({"input": "Q", "references": "a single text"}).startswith("[1] a single text\n")
+    with pytest.raises(KeyError, match="references"):
+        GROUNDED.input_of({"input": "Q"})
+
+
+def test_grounded_answers_are_samples_for_the_grouse_judge(loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path) -> None:
+    instances = grounded(tmp_path / "requests.jsonl")
+    whole, stopped = tmp_path / "whole.jsonl", tmp_path / "stopped.jsonl"
+    varied = Sampling(temperatures=(0.3, 1.5), top_k=(1, 0, 40), shots=0, max_tokens=12)
+    assert loop.run(generate(GROUNDED, instances, instances, vllm_engine, whole, varied)) == 8
+    rows = list(read_rows(whole))
+    judge = Grouse()
+    for request, row, line in zip(REQUESTS, rows, lines(whole), strict=True):
+        record, said = line["generation"], line["actual_output"]
+        assert line == {**request, "id": record["id"], "actual_output": said, "generation": record}
+        rendered = prepare(row, judge).rendered
+        assert rendered is not None
+        assert said in rendered.prompts[0].messages[0].content
+    drawn = {(line["generation"]["temperature"], line["generation"]["top_k"]) for line in lines(whole)}
+    assert len(drawn) > 3
+    assert drawn <= set(product((0.3, 1.5), (1, 0, 40)))
+
+    text = whole.read_text()
+    stopped.write_text("\n".join(text.splitlines()[2:4]) + '\n{"input": "Who')
+    assert loop.run(generate(GROUNDED, instances, instances, vllm_engine, stopped, varied)) == 6
+    assert stopped.read_text() == text
+
+
+def test_a_grounded_question_without_an_answer_is_unscored_with_a_reason(
+    loop: asyncio.Runner, vllm_engine: Engine, tmp_path: Path
+) -> None:
+    long = Instance("long", {**REQUESTS[0], "id": "long"}, "word " * 40_000, "")
+    path = tmp_path / "long.jsonl"
+    loop.run(generate(GROUNDED, [long], [long], vllm_engine, path, Sampling(shots=0, max_tokens=12)))
+    (line,) = lines(path)
+    assert line["actual_output"] is None
+    assert "context overflow" in line["generation"]["reason"]
+    (row,) = read_rows(path)
+    assert prepare(row, Grouse()).problem == "long.jsonl row 1: field `actual_output` must be a string, not null"
+
+
+def test_rows_are_skipped_and_keep_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    grounded(path)
+    some = read_dataset(GROUNDED, path, 3, skip=2).instances
+    assert [(one.id, one.fields["input"]) for one in some] == [(str(n + 1), f"Who are you, {n}?") for n in (2, 3, 4)]
+    with pytest.raises(MagistrateError, match=r"requests.jsonl holds no row after the first 8 \(`--skip`\)"):
+        read_dataset(GROUNDED, path, skip=8)
+
+
+def test_sampling_out_of_range_is_one_sentence() -> None:
+    for wrong, why in (
+        ({"temperatures": (0.5, 3.0)}, "a temperature is from 0 to 2, not 3"),
+        ({"temperatures": (float("nan"),)}, "not nan"),
+        ({"top_k": (5, -1)}, "a `top_k` is from 0 to 1,000,000, not -1"),
+    ):
+        with pytest.raises(MagistrateError, match=why):
+            Sampling(**wrong)

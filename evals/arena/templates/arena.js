@@ -55,7 +55,7 @@ if (part) {
 
 // Battles.
 
-const held = document.getElementById("examples");
+const held = document.getElementById("data");
 if (held) readBattles(JSON.parse(held.textContent));
 
 function readBattles({ models, questions, battles }) {

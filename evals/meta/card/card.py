@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from evals.meta.card.leanings import Lengthened, LongerPreferred, Places, lengthened, longer_preferred, places
-from evals.meta.card.measured import LEVEL, Figure, Scores, share, share_of_items
+from evals.meta.card.bias import Lengthened, LongerPreferred, Places, lengthened, longer_preferred, places
+from evals.meta.card.calibration import People, Weighed, weighed
+from evals.meta.card.consistency import Again, Change, Sampled, again, changes, sampled
+from evals.meta.card.measured import Scores
 from evals.meta.card.probing import Probed, probed, probed_pairs
 from evals.meta.card.runs import AGAIN, BASE, EDIT, PADDED, PROBE, SEEDS, TURNED, WEIGHED, Plan, Run, Verdicts
-from evals.meta.card.steadiness import Again, Change, Sampled, again, changes, sampled
 from evals.meta.card.subject import Metric, Subject
-from evals.meta.card.weighing import People, Weighed, weighed
 from evals.reports.wording import counted, first_few, listed
-from judges.sources import Row
+from evals.stats.shares import LEVEL, Figure, share, share_of_items
+from judges.data.rows import Row
 from judges.summary import Summary
 from judges.verdict import Fingerprint
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from evals.meta.card.card import Card
-from evals.meta.card.marks import Mark
+from evals.meta.card.consistency import Change
 from evals.meta.card.probing import Probed
-from evals.meta.card.steadiness import Change
 from evals.meta.card.tables import Given, Table, count_cell, exact_cell, part_cell, points_cell, share_cell
 from evals.reports.document import Cell
 from evals.reports.wording import NONE, counted, line, number
@@ -28,26 +26,13 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the card.
-
-    Attributes:
-        mark: Its mark.
-        title: Its heading.
-        reading: What the figures are and how to read them, a sentence each.
-        tables: With the figures; none where nothing is measured.
-    """
-
-    mark: Mark
-    title: str
-    reading: Sequence[str]
-    tables: Sequence[Table]
+Shown = tuple[list[str], list[Table]]
+"""What the figures of a part are and how to read them, a sentence each, and the tables."""
 
 
-def parts(card: Card, marks: Sequence[Mark]) -> list[Part]:
-    """The parts of the card, one for each of its marks."""
-    made = {
+def part(key: str, card: Card) -> Shown:
+    """A part of the card by its mark's key; without tables where nothing is measured."""
+    parts = {
         "again": _again,
         "sampled": _sampled,
         "order": _order,
@@ -58,14 +43,8 @@ def parts(card: Card, marks: Sequence[Mark]) -> list[Part]:
         "calibration": _calibration,
         "probes": _probes,
     }
-    found = []
-    for mark in marks:
-        reading, tables = made[mark.key](card)
-        found.append(Part(mark, TITLES[mark.key], reading, [one for one in tables if one.rows]))
-    return found
-
-
-Shown = tuple[list[str], list[Table]]
+    reading, tables = parts[key](card)
+    return reading, [table for table in tables if table.rows]
 
 
 def _again(card: Card) -> Shown:

@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from evals.meta.card.measured import LEVEL, Figure, Scores, mean, share
+from evals.meta.card.measured import Scores
 from evals.meta.card.subject import Metric
+from evals.stats.shares import LEVEL, Figure, mean, share
 
 Outcome = Literal["pass", "fail", "unsure"]
 

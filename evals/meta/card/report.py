@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from evals.meta.card.card import Card
-from evals.meta.card.marks import LEAST, Mark
-from evals.meta.card.parts import TITLES, Part, parts
+from evals.meta.card.grades import LEAST, Mark
+from evals.meta.card.parts import TITLES, part
 from evals.meta.card.tables import reasons
 from evals.reports.document import Block, Document, Facts, Heading, Link, Name, Notes, Only, Table, Text
 from evals.reports.document import Mark as Sign
@@ -57,13 +57,12 @@ def lead(marks: Sequence[Mark]) -> str:
 
 
 def _blocks(card: Card, marks: Sequence[Mark]) -> Iterator[Block]:
-    shown = parts(card, marks)
     yield Text(lead(marks), "lead")
     yield from (Text(Name(line(f"{note[:1].upper()}{note[1:]}.")), "notice") for note in card.notes)
     yield Heading("Summary")
     yield Table(
         ("Property", "Mark", "Figure that decides"),
-        [(Link(part.title, part.mark.key), Sign(part.mark.word), line(part.mark.says)) for part in shown],
+        [(Link(TITLES[mark.key], mark.key), Sign(mark.word), line(mark.says)) for mark in marks],
         texts=3,
         kind="summary",
     )
@@ -73,23 +72,24 @@ def _blocks(card: Card, marks: Sequence[Mark]) -> Iterator[Block]:
         "these.",
         "aside",
     )
-    for part in shown:
-        yield from _part(part)
+    for mark in marks:
+        yield from _part(mark, card)
     yield Heading("What this is of", key="making")
     yield Facts(facts(card))
 
 
-def _part(part: Part) -> Iterator[Block]:
-    yield Heading(part.title, key=part.mark.key)
-    yield Text((Sign(part.mark.word), " · ", line(part.mark.says)))
-    for table in part.tables:
-        if len(part.tables) > 1:
+def _part(mark: Mark, card: Card) -> Iterator[Block]:
+    reading, tables = part(mark.key, card)
+    yield Heading(TITLES[mark.key], key=mark.key)
+    yield Text((Sign(mark.word), " · ", line(mark.says)))
+    for table in tables:
+        if len(tables) > 1:
             yield Heading(table.caption, 3)
-        yield Table(table.headings, table.rows, table.texts, label=f"{part.title}: {table.caption}")
+        yield Table(table.headings, table.rows, table.texts, label=f"{TITLES[mark.key]}: {table.caption}")
         yield from (Text((Name(reason), "."), "aside") for reason in reasons(table))
-    if part.tables:
-        yield Notes(part.reading, "reading")
-    yield Text(f"Good where {part.mark.rule}.", "aside")
+    if tables:
+        yield Notes(reading, "reading")
+    yield Text(f"Good where {mark.rule}.", "aside")
 
 
 def facts(card: Card) -> list[tuple[str, str]]:

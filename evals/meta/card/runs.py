@@ -10,12 +10,12 @@ from typing import Any
 
 from evals.meta.card.probes import COPIED, EDITS, ELSEWHERE, NOTHING, from_elsewhere, padded
 from evals.meta.card.subject import Subject
-from judges.bench import Audience, OwnBench, judge_file
+from judges.backend import LocalBackend, ProgressListener, judge_file
+from judges.data.rows import Row
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.runner import prepare
-from judges.sources import Row
 from judges.verdict import Fingerprint, Verdict
 
 BASE = "as-they-are"
@@ -74,7 +74,7 @@ Verdicts = list[Verdict | None]
 """A verdict for each sample, ``None`` where the run does not ask about it."""
 
 
-class Listener(Audience):
+class Listener(ProgressListener):
     """Follows the progress of the runs. This one ignores it."""
 
     def begins(self, run: Run) -> None:
@@ -141,10 +141,10 @@ async def judge_all(
     found: dict[str, Verdicts] = {}
     prints = []
     for run in runs:
-        bench = OwnBench(run.judge, host, run.decoding)
+        backend = LocalBackend(run.judge, host, run.decoding)
         listener.begins(run)
         questions = [prepare(row, run.judge) for row in run.rows]
-        judged = await judge_file(folder / f"{run.name}.jsonl", questions, bench, listener, overwrite=overwrite, whole=False)
+        judged = await judge_file(folder / f"{run.name}.jsonl", questions, backend, listener, overwrite=overwrite, whole=False)
         prints.append(judged.fingerprint)
         placed: Verdicts = [None] * len(runs[0].rows)
         for place, verdict in zip(run.places, judged.verdicts(), strict=True):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judges.catalog import JUDGES
+from judges.data.samples import turns_field
 from judges.errors import MagistrateError, SampleError
-from judges.judge import Judge, Level, Sample, Score
+from judges.judge import Judge, MeasurementLevel, Sample, Score
 from judges.pairwise import Pairwise
-from judges.samples import turns_field
 
 PREFERENCE = "preference"
 SHARES: Mapping[str, float] = {"A": 1.0, "B": 0.0, "both": 0.5, "neither": 0.5, "tie": 0.5}
@@ -30,7 +30,7 @@ class Metric:
     name: str
     lowest: float
     highest: float
-    level: Level
+    level: MeasurementLevel
 
     @property
     def span(self) -> float:
@@ -92,7 +92,7 @@ class Subject:
         return isinstance(self.judge, Pairwise)
 
     def answer_of(self, sample: Sample | None, field: str | None = None) -> str | None:
-        """The answer that can be changed; ``None`` where there is none, as in a whole dialogue."""
+        """The answer that can be changed; ``None`` if absent, as in a whole dialogue."""
         if sample is None or sample.get(self.judge.fields.instead or ""):
             return None
         value = sample.get(field or self.answer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evals.meta.card.measured import Figure
 from evals.reports.document import Cell, Strip
-from evals.reports.wording import NONE, estimated, line
+from evals.reports.wording import estimated, line, percent, share_with_interval
+from evals.stats.shares import Figure
 
 Given = Cell | tuple[Figure, Callable[[Figure], Cell]]
 """A cell, or a figure and how to show it."""
@@ -45,24 +45,12 @@ class Table:
         self.rows.append(row)
 
 
-def _shown(figure: Figure, shown: Callable[[float], str]) -> str:
-    """A figure, with its interval where there is one."""
-    if figure.value is None:
-        return NONE
-    ends = "" if figure.low is None or figure.high is None else f" ({shown(figure.low)} to {shown(figure.high)})"
-    return shown(figure.value) + ends
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1%}".replace("-", "\N{MINUS SIGN}")
-
-
 def share_cell(figure: Figure) -> Cell:
     """A share in percent, with its interval, which is drawn too."""
     strip = None
     if figure.value is not None and figure.low is not None and figure.high is not None:
         strip = Strip(figure.value, figure.low, figure.high)
-    return Cell(text=_shown(figure, _percent), strip=strip)
+    return Cell(text=share_with_interval(figure.value, figure.low, figure.high), strip=strip)
 
 
 def points_cell(figure: Figure) -> Cell:
@@ -77,7 +65,7 @@ def exact_cell(figure: Figure) -> Cell:
 
 def part_cell(value: float | None) -> Cell:
     """A share in percent that has no interval."""
-    return Cell(text=NONE if value is None else _percent(value))
+    return Cell(text=percent(value))
 
 
 def count_cell(amount: int) -> Cell:

@@ -6,21 +6,20 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
-from evals.meta.checks.audit_found import Audit, Intervals, MetricAudit
-from evals.meta.labels import file_notes, metric_notes
-from evals.meta.verdicts import mixed
+from evals.data.labels import file_notes, metric_notes, remarks
+from evals.meta.checks.audit import Audit, Intervals, MetricAudit
 from evals.reports.document import Block, Document, Heading, Table, to_know
 from evals.reports.files import finite_only
 from evals.reports.wording import NONE, count, counted, line, number, percent, percents
-from judges.samples import well_formed
+from judges.data.samples import well_formed
 
 WIDE = 0.75
-"""Mean share of the scale from which on intervals are told to be of no use."""
+"""Mean share of the scale from which on a remark calls intervals of no use."""
 
 LITTLE = 1.1
-"""How much more the list must remove than as many items by lot, to be told of as of use."""
+"""How much more the list must remove than as many items by lot, to be called of use."""
 
 NO_SAMPLE = (
     "These items are picked, so they are no random sample: correct their scores by hand, but do not give their labels to "
@@ -75,10 +74,7 @@ def _to_check(found: Audit) -> str:
     writer.writeheader()
     for audit in found.metrics:
         for one in audit.to_check:
-            row = {each.name: getattr(one, each.name) for each in fields(one)} | {
-                "metric": audit.metric,
-                "reason": line(one.reason),
-            }
+            row = asdict(one) | {"metric": audit.metric, "reason": line(one.reason)}
             writer.writerow({name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()})
     return text.getvalue()
 
@@ -155,10 +151,8 @@ def _scored_listed(one: MetricAudit) -> int:
 
 
 def _remarks(found: Audit) -> Iterator[str]:
-    yield from mixed(found.judges)
-    for one in found.metrics:
-        yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
-    yield from (f"{metric}: not audited: {why}" for metric, why in found.refused.items())
+    notes = ((one.metric, _metric_remarks(one)) for one in found.metrics)
+    yield from remarks(found.judges, notes, found.refused, "audited")
     yield from file_notes(found.unmatched, found.unmatched_count, found.faults, found.fault_count)
 
 

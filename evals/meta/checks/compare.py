@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.items import items_of, numbered
-from evals.meta.labels import each_metric
-from evals.meta.verdicts import judges_of, metrics_of, read_scored, score_of
-from evals.statistics.paired import LEVEL, Paired, adjusted, items_needed, least_seen, paired
-from evals.tasks.instances import Fault, add_fault
+from evals.data.labels import each_metric
+from evals.data.tables import items_of, numbered
+from evals.data.tasks.instances import Fault, add_unpaired
+from evals.data.verdicts import judges_of, metrics_of, read_scored, score_of
+from evals.stats.paired import LEVEL, Paired, adjusted, items_needed, least_seen, paired
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
 
@@ -23,7 +23,7 @@ FEW = 10
 """Items below which a reader is warned."""
 
 UNEVEN = 0.7
-"""As many items of equal size as tell as much, as a share of the items, below which the interval is told to be too narrow."""
+"""As many items of equal size as tell as much, as a share of the items, below which a note calls the interval too narrow."""
 
 SAME = 1e-9
 """Scores that differ by less are equal: expected scores are sums of products."""
@@ -107,7 +107,7 @@ class Comparison:
         names: Of the two systems.
         metrics: Those that could be compared.
         refused: Metric to why it could not be.
-        judges: Whose verdicts on each they are, and how they judged.
+        judges: The judges of each system's verdicts, and how they judged.
         common: Ids with verdicts of both.
         level: As asked for.
         expected: Whether by expected scores.
@@ -142,10 +142,7 @@ def compare(first: Path, second: Path, options: Options | None = None) -> Compar
     names = _names(first, second, options)
     one, other = (read_scored(path, expected=options.expected) for path in (first, second))
     faults: dict[str, Fault] = {}
-    for found, rest, name in ((one, other, names[0]), (other, one, names[1])):
-        for row_id in found:
-            if row_id not in rest:
-                add_fault(faults, f"verdict of {name} alone", row_id)
+    add_unpaired(faults, one, other, *(f"verdict of {name} alone" for name in names))
     common = [row_id for row_id in one if row_id in other]
     if not common:
         raise MagistrateError(f"{first.name} and {second.name} have no id in common; judge both systems on the same samples")

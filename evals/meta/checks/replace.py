@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.cells import finite
-from evals.meta.checks.rater_files import Label, Ratings, read_ratings
-from evals.meta.items import items_of, numbered
-from evals.meta.labels import each_metric
-from evals.meta.verdicts import judges_of, read_scored, score_of
-from evals.statistics.alternative_annotator import DISCOVERIES, EPSILON, AlternativeAnnotator, alternative_annotator
-from evals.tasks.instances import Fault, add_fault
+from evals.data.labels import each_metric
+from evals.data.raters import Label, Ratings, read_ratings
+from evals.data.tables import finite, items_of, numbered
+from evals.data.tasks.instances import Fault, add_fault
+from evals.data.verdicts import judges_of, read_scored, score_of
+from evals.stats.alternative_annotator import DISCOVERIES, EPSILON, AlternativeAnnotator, alternative_annotator
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
 
@@ -96,7 +95,7 @@ class Replacement:
         metrics: Those that could be tested.
         refused: Metric to why it could not be.
         verdicts: Verdicts read.
-        judges: Whose they are, and how they judged.
+        judges: Who gave the verdicts, and how.
         labelled: Distinct ids in the human file.
         epsilon: As given.
         discoveries: As given.

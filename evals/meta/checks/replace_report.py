@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from evals.data.labels import remarks
 from evals.meta.checks.replace import MetricReplacement, Replacement
-from evals.meta.verdicts import mixed
 from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
 from evals.reports.wording import chance, count, counted, fault_lines, first_few, number, percent
-from evals.statistics.alternative_annotator import LEAST, MANY, WINNING, LeftOut
+from evals.stats.alternative_annotator import LEAST, MANY, WINNING, LeftOut
 
 TOO_READY = "Wilcoxon"
 """The test of annotators with few items, which replaces people far too readily."""
@@ -95,10 +95,8 @@ def _row(row: LeftOut, one: MetricReplacement) -> tuple[str, ...]:
 
 
 def _remarks(found: Replacement) -> Iterator[str]:
-    yield from mixed(found.judges)
-    for one in found.metrics:
-        yield from (f"{one.metric}: {text}" for text in _metric_remarks(one))
-    yield from (f"{metric}: not tested: {why}" for metric, why in found.refused.items())
+    notes = ((one.metric, _metric_remarks(one)) for one in found.metrics)
+    yield from remarks(found.judges, notes, found.refused, "tested")
     yield from fault_lines(found.faults)
 
 

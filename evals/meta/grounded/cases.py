@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from evals.data.tasks import Fault, add_fault
 from evals.meta.grounded.conditions import Condition, condition, following
-from evals.tasks import Fault, add_fault
+from judges.data.rows import READERS, Row, read_hub, read_rows
+from judges.data.samples import strings_field, text_field
 from judges.errors import MagistrateError, SampleError
 from judges.grouse import METRICS
-from judges.samples import strings_field, text_field
-from judges.sources import READERS, Row, read_rows, row_id
 
 OWN = Path(__file__).with_name("cases.jsonl")
 """The project's own cases, in the form of GroUSE's."""
@@ -23,9 +23,9 @@ PUBLISHED = "illuin/grouse"
 """GroUSE's own 144 cases, on the hub."""
 
 SPLIT = "test"
-"""The other split of GroUSE, ``train``, is for choosing prompts."""
+"""The other split of GroUSE, ``train`` with 16 cases, is for choosing prompts: ``illuin/grouse:train``."""
 
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:\w+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def read_cases(source: str | None = None, limit: int | None = None) -> Cases:
 
     Args:
         source: A file (``.jsonl``, ``.json`` or ``.parquet``), a data set on the hub such as ``illuin/grouse``, or a folder that
-            the library ``datasets`` reads; by default the project's own.
+            the library ``datasets`` reads; its split may follow behind a colon. By default the project's own.
         limit: Only the first rows, this many.
 
     Raises:
@@ -130,26 +130,8 @@ def _case(name: str, sample: Mapping[str, Any]) -> Case:
 
 def _rows(source: str) -> Iterator[Row]:
     path = Path(source)
-    if path.is_dir() or (not path.exists() and path.suffix.lower() not in READERS and _HUB_NAME.fullmatch(source)):
-        return _from_library(source)
-    return read_rows(path)
-
-
-def _from_library(name: str) -> Iterator[Row]:
-    """Rows of a data set on the hub, or of a folder in the form that the hub has."""
-    try:
-        import datasets
-    except ImportError:
-        raise MagistrateError(
-            f"{name} is read by the library `datasets`, which is not installed: `pip install datasets`"
-        ) from None
-    try:
-        datasets.disable_progress_bars()
-        rows = datasets.load_dataset(name, split=SPLIT)
-    except Exception as error:  # the library raises many kinds: no network, no such set, no such split, files of another form
-        what = " ".join(str(error).split()) or type(error).__name__
-        raise MagistrateError(
-            f"the data set {name} cannot be loaded: {what:.300}; a file of its cases can be given in its place"
-        ) from error
-    for number, sample in enumerate(rows, start=1):
-        yield Row(row_id(sample, number), f"{name} row {number}", sample)
+    folder = next((name for name in (source, source.rpartition(":")[0]) if name and Path(name).is_dir()), None)
+    on_hub = not path.exists() and path.suffix.lower() not in READERS and _HUB_NAME.fullmatch(source)
+    if not on_hub and folder is None:
+        return read_rows(path)
+    return read_hub(source if ":" in source.removeprefix(folder or "") else f"{source}:{SPLIT}")

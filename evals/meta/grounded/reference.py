@@ -13,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from evals.meta.cells import number_in
-from evals.meta.columns import header_of
-from evals.meta.grounded.conditions import FOLLOWING
+from evals.data.tables import header_of, number_in
+from evals.data.tasks.instances import Fault, add_fault, add_unpaired
+from evals.data.verdicts import read_verdicts
+from evals.meta.grounded.conditions import ALL, FOLLOWING
 from evals.meta.grounded.study import Grades, completed, grades
-from evals.meta.verdicts import read_verdicts
-from evals.statistics.correlation import LEAST_PAIRS, rank_correlation
-from evals.tasks import Fault, add_fault
+from evals.stats.correlation import LEAST_PAIRS, rank_correlation
+from judges.data.rows import Row, own_id, read_rows
 from judges.errors import MagistrateError
 from judges.grouse import METRICS
 from judges.judge import Score
-from judges.sources import Row, own_id, read_rows
 
 NOTHING = ("none", "null")
 """What a cell of text says where the metric does not apply."""
@@ -73,15 +72,15 @@ def likeness(judge: Mapping[str, Grades], reference: Mapping[str, Grades]) -> di
     """
     check_common(judge, reference)
     both = [(judge[name], reference[name]) for name in judge if name in reference]
-    found = {
-        metric: _spearman([(one[metric], other[metric]) for one, other in both if metric in one and metric in other])
-        for metric in METRICS
-    }
-    for metric in FOLLOWING:
-        outcomes = [(one[metric], other[metric]) for one, other in both if metric in one and metric in other]
-        value = macro_f1(outcomes)
-        found[metric] = Likeness(value, len(outcomes), 0, None if outcomes else "no case has grades of both")
+    found = {}
+    for metric in ALL:
+        graded = [(one[metric], other[metric]) for one, other in both if metric in one and metric in other]
+        found[metric] = _macro_f1(graded) if metric in FOLLOWING else _spearman(graded)
     return found
+
+
+def _macro_f1(outcomes: Sequence[tuple[float | None, float | None]]) -> Likeness:
+    return Likeness(macro_f1(outcomes), len(outcomes), 0, None if outcomes else "no case has grades of both")
 
 
 def check_common(cases: Iterable[str], reference: Mapping[str, Grades]) -> None:
@@ -97,13 +96,8 @@ def check_common(cases: Iterable[str], reference: Mapping[str, Grades]) -> None:
 def unmatched(judge: Iterable[str], reference: Reference) -> list[Fault]:
     """Cases that only one of the two grades, and what else of the reference could not be used."""
     faults: dict[str, Fault] = {}
-    known = dict.fromkeys(judge)
-    for name in known:
-        if name not in reference.grades:
-            add_fault(faults, "case that the reference does not grade", name)
-    for name in reference.grades:
-        if name not in known:
-            add_fault(faults, "reference grades of no case that is judged", name)
+    missing, extra = "case that the reference does not grade", "reference grades of no case that is judged"
+    add_unpaired(faults, dict.fromkeys(judge), reference.grades, missing, extra)
     return [*reference.faults, *faults.values()]
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from evals.data.tasks import Fault
 from evals.meta.grounded.cases import PUBLISHED
 from evals.meta.grounded.conditions import ALL, FOLLOWING
 from evals.meta.grounded.matrix import HEADINGS, TITLES, UNLABELLED, matrix
@@ -16,7 +17,6 @@ from evals.meta.grounded.reference import Likeness
 from evals.meta.grounded.study import LEVEL, Constant, Rate, Study
 from evals.reports.document import Block, Chart, Document, Heading, Only, Strong, Table, Text, to_know
 from evals.reports.wording import NONE, counted, fault_lines, interval, line, number, percent, percents
-from evals.tasks import Fault
 
 SIZE = 144
 """Cases of GroUSE's own set."""
@@ -56,7 +56,13 @@ class Report:
 
     @property
     def comparison(self) -> str:
-        """What the published rates are on, in a sentence."""
+        """What the published rates are on, and whether the prompts are the same, in a sentence or two."""
+        if self.options.get("per_metric", "no") != "no" and self.options.get("prompts") == "card":
+            return f"{self._cases_compared} Published rows of separate prompts are of other words: the authors' own."
+        return self._cases_compared
+
+    @property
+    def _cases_compared(self) -> str:
         if self.cases is None:
             return f"The published rates are on GroUSE's own {SIZE} cases, not on these; they show what is usual there."
         if self.cases != PUBLISHED:

@@ -13,10 +13,10 @@ from typing import Literal
 
 from scipy import stats
 
-from evals.meta.cells import finite
+from evals.data.tables import finite
+from evals.data.tasks.instances import Fault, add_unpaired
 from evals.meta.grounded.cases import Case
 from evals.meta.grounded.conditions import ALL, FOLLOWING, LEGAL, Condition
-from evals.tasks import Fault, add_fault
 from judges.errors import MagistrateError
 from judges.grouse import METRICS, acceptance_and_rejection
 from judges.judge import Score
@@ -136,13 +136,7 @@ def study(cases: Sequence[Case], verdicts: Mapping[str, Verdict]) -> Study:
     faults: dict[str, Fault] = {}
     judged = [case for case in cases if case.id in verdicts]
     results = [result(case, verdicts[case.id]) for case in judged]
-    for case in cases:
-        if case.id not in verdicts:
-            add_fault(faults, "case without a verdict", case.id)
-    known = {case.id for case in cases}
-    for name in verdicts:
-        if name not in known:
-            add_fault(faults, "verdict on no case", name)
+    add_unpaired(faults, [case.id for case in cases], verdicts, "case without a verdict", "verdict on no case")
     if not results:
         raise MagistrateError("no case has a verdict: the ids of the verdicts must be those of the cases, or the rows' numbers")
     _check_metrics(verdicts[one.id] for one in results)

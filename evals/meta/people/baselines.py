@@ -1,6 +1,7 @@
 """Similarity of a response to a reference, which a judge should beat: BLEU, chrF, ROUGE, and the similarity of token vectors.
 
-Sources: Papineni et al. (2002), as sacrebleu has it of a sentence; Popovic (2015); Lin (2004).
+Sources: Papineni et al. (2002), as sacrebleu has it of a sentence; Popovic (2015); Lin (2004); BLEU-4 and ROUGE-L of words as
+published tables of dialogue metrics have them (``evals.metrics.overlap``).
 """
 
 from __future__ import annotations
@@ -8,16 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.people.rated import Rated
+from evals.data.published_ratings import Rated
+from evals.data.tasks import Fault, add_fault
+from evals.metrics.embedding import EmbeddingOptions
 from evals.metrics.metric import Pair
-from evals.tasks import Fault, add_fault
 
 ROUGES = ("rouge-1", "rouge-2", "rouge-l")
+
+BLEU_4, ROUGE_L = "BLEU-4, nlg-eval", "ROUGE-L, nlg-eval"
+"""Rows that are made as those of published tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Baselines:
     """Similarities.
 
     Attributes:
-        columns: Name to a number for each sample; NaN where there is none.
+        columns: Name to a number for each sample; NaN where missing.
         faults: Why there is none, and texts that were cut.
     """
 
@@ -39,22 +43,21 @@ def has_reference(one: Rated) -> bool:
     return all(isinstance(text, str) and text.strip() for text in texts)
 
 
-def baselines(samples: Sequence[Rated], embeddings: str | None = None, layer: int | None = None) -> Baselines:
+def baselines(samples: Sequence[Rated], embeddings: EmbeddingOptions | None = None) -> Baselines:
     """Measure the responses against the references.
 
     Words are compared as they are written, not by their stems.
 
     Args:
         samples: All with a reference.
-        embeddings: The model whose token vectors are compared, if any.
-        layer: Of that model; as ``Embeddings`` has it by default.
+        embeddings: The model whose token vectors are compared, if any, and how.
 
     Raises:
-        MagistrateError: There is no such model, or it has no such layer.
+        MagistrateError: There is no such model, layer or baseline.
     """
     from sacrebleu import sentence_bleu, sentence_chrf
 
-    from evals.metrics.overlap import Rouge
+    from evals.metrics.overlap import Rouge, spaced_bleu, spaced_rouge_l
 
     pairs = [Pair(one.id, {}, str(one.sample["reference"]), str(one.sample["response"])) for one in samples]
     faults: dict[str, Fault] = {}
@@ -70,11 +73,12 @@ def baselines(samples: Sequence[Rated], embeddings: str | None = None, layer: in
             if one.reason is not None:
                 add_fault(faults, f"{name.upper()}: {one.reason}", pair.id)
     columns["chrF"] = each(lambda answer, truth: float(sentence_chrf(answer, [truth]).score))
+    columns |= {BLEU_4: each(spaced_bleu), ROUGE_L: each(spaced_rouge_l)}
     if embeddings is not None:
         from evals.metrics.embedding import Embeddings
 
-        encoder = Embeddings(embeddings, layer=layer)
-        name = f"{Path(embeddings).name}, layer {encoder.layer} of {encoder.layers}, F1"
+        encoder = Embeddings(embeddings)
+        name = encoder.name
         found = encoder.measure(pairs)
         columns[name] = np.array([np.nan if one.value is None else one.value for one in found], np.float64)
         for pair, one in zip(pairs, found, strict=True):

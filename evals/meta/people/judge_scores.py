@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.cells import finite
+from evals.data.tables import finite
+from evals.data.tasks.instances import Fault, add_fault, add_unpaired
 from evals.reports.wording import counted
-from evals.tasks import Fault, add_fault
 from judges.catalog import JUDGES
 from judges.errors import MagistrateError
 from judges.verdict import Verdict
@@ -31,7 +31,7 @@ class JudgeScores:
     """A judge's numbers.
 
     Attributes:
-        written: Metric, then ``mean of the metrics``, to each sample's number; NaN where there is none.
+        written: Metric, then ``mean of the metrics``, to each sample's number; NaN where missing.
         expectations: Likewise of expected scores; empty where they are not wanted.
         unscored: Reason to how many samples have no scores.
         labels: Metrics whose values are labels and no numbers.
@@ -107,13 +107,7 @@ def unmatched(ids: Sequence[str], verdicts: Mapping[str, Verdict]) -> list[Fault
             f"no verdict has the id of a sample, such as `{ids[0]}`; judge the samples that `--write-samples` writes"
         )
     faults: dict[str, Fault] = {}
-    for name in ids:
-        if name not in verdicts:
-            add_fault(faults, MISSING, name)
-    known = set(ids)
-    for name in verdicts:
-        if name not in known:
-            add_fault(faults, UNMATCHED, name)
+    add_unpaired(faults, ids, verdicts, MISSING, UNMATCHED)
     return list(faults.values())
 
 
@@ -153,5 +147,5 @@ def _add_means(columns: Sequence[dict[str, NDArray[np.float64]]]) -> list[str]:
 
 
 def judge_names(verdicts: Mapping[str, Verdict]) -> str:
-    """Whose verdicts they are."""
+    """The judges that gave verdicts."""
     return ", ".join(sorted({verdict.judge for verdict in verdicts.values()}))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evals.meta.people.choice_labels import FIRST, SECOND, TIE
-from evals.meta.people.choice_labels import NAMES as CHOICE_NAMES
+from evals.data.choice_labels import FIRST, SECOND, TIE
+from evals.data.choice_labels import NAMES as CHOICE_NAMES
 from evals.meta.people.preferences import CHOICES, Chosen, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
 from evals.reports.document import Block, Document, Heading, Table, to_know
-from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number, percent, percents
-from evals.statistics.nominal import Nominal
+from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number, percent, share_with_interval
+from evals.stats.nominal import Nominal
 
 NAMES: Mapping[int | None, str] = {FIRST: "first better", SECOND: "second better", TIE: "tie", None: "no majority"}
 
@@ -63,8 +63,8 @@ def _judged(judged: Judged) -> Iterator[Block]:
     )
     if judged.consistent is not None:
         consistent = judged.consistent
-        ends = "" if consistent.low is None else f" ({percents(consistent.low, consistent.high)})"
-        yield f"Both orders agree on {percent(consistent.value)}{ends} of {counted(judged.ordered, 'pair')}."
+        share = share_with_interval(consistent.value, consistent.low, consistent.high)
+        yield f"Both orders agree on {share} of {counted(judged.ordered, 'pair')}."
     amounts = {(choice, other): amount for choice, other, amount in judged.confusion}
     others = (*CHOICES, None)
     yield Table(

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.meta.items import numbered
-from evals.meta.people.choice_labels import FIRST, NAMES, SECOND, TIE, choice_of
-from evals.meta.people.compared import Compared, ComparedSet
+from evals.data.choice_labels import FIRST, NAMES, SECOND, TIE, choice_of
+from evals.data.compared_answers import Compared, ComparedSet
+from evals.data.tables import numbered
+from evals.data.tasks import Fault
 from evals.meta.people.judge_scores import judge_names, unmatched
 from evals.meta.people.rater_choices import Choices, Options, Raters, agreement, among_raters
-from evals.statistics.bootstrap import grouped_intervals
-from evals.statistics.nominal import Nominal, Share
-from evals.statistics.percentiles import LEAST_ITEMS
-from evals.tasks import Fault
+from evals.stats.bootstrap import LEAST_ITEMS, grouped_intervals
+from evals.stats.nominal import Nominal, Share
 from judges.errors import MagistrateError, counted
 from judges.pairwise import disagreement_in
 from judges.verdict import Verdict

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from evals.meta.items import numbered
-from evals.meta.people.choice_labels import TIE
-from evals.meta.people.compared import Compared, ComparedSet, majority
-from evals.statistics.bootstrap import LEVEL, ROUNDS
-from evals.statistics.nominal import Nominal, nominals
+from evals.data.choice_labels import TIE
+from evals.data.compared_answers import Compared, ComparedSet, majority
+from evals.data.tables import numbered
+from evals.stats.bootstrap import LEVEL, ROUNDS
+from evals.stats.nominal import Nominal, nominals
 from judges.agreement import Agreement
 
 Choices = Sequence[int | None]

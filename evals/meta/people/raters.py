@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.people.ratings import mean
-from evals.statistics.association import COEFFICIENTS, Association, Associations, mean_association
+from evals.stats.association import COEFFICIENTS, Association, Associations, mean_association
 from judges.agreement import Agreement
 
 ONE_RATER = "there is one rating of each sample at the most"
@@ -72,13 +72,13 @@ def against_the_others(ratings: Ratings, items: NDArray[np.int64], *, rounds: in
     table = np.array([[np.nan if one is None else one for one in given] for given in ratings], np.float64)
     if table.shape[1] < 2 or not ((~np.isnan(table)).sum(axis=1) > 1).any():
         return dict.fromkeys(COEFFICIENTS, Association(None, None, None, 0, 0, 0, ONE_RATER))
-    others = np.array([[_number([*given[:place], *given[place + 1 :]]) for place in range(len(given))] for given in ratings])
+    others = np.array([[mean([*given[:place], *given[place + 1 :]]) for place in range(len(given))] for given in ratings])
     return mean_association(table, others, items, rounds=rounds, level=level, seed=seed)
 
 
 def means(ratings: Ratings) -> NDArray[np.float64]:
-    """The mean rating of each sample; NaN where there is none."""
-    return np.array([_number(given) for given in ratings], np.float64)
+    """The mean rating of each sample; NaN where missing."""
+    return np.array([mean(given) for given in ratings], np.float64)
 
 
 def scales_differ(ratings: Ratings) -> str | None:
@@ -96,6 +96,7 @@ def scales_differ(ratings: Ratings) -> str | None:
     return f"ranges of raters differ: {told}; were these scales, bring them to one before you go by the mean"
 
 
-def _number(ratings: Sequence[float | None]) -> float:
-    found = mean(ratings)
-    return np.nan if found is None else found
+def mean(ratings: Sequence[float | None]) -> float:
+    """The mean of the ratings that there are, the same whatever their order; NaN where missing."""
+    there = [rating for rating in ratings if rating is not None]
+    return math.fsum(there) / len(there) if there else math.nan

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
+from evals.meta.people.published import Published, published_on
 from evals.meta.people.study import Group, People
 from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
-from evals.reports.wording import count, counted, estimated, fault_lines, number
-from evals.statistics.association import COEFFICIENTS, Association, Coefficient
+from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number
+from evals.stats.association import COEFFICIENTS, Association, Coefficient
 
 TITLES: Mapping[Coefficient, str] = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "kendall": "Kendall's tau-b"}
+
+PRINTED: tuple[Coefficient, ...] = ("pearson", "spearman")
+"""The coefficients that published tables have."""
 
 CONSTANT: Mapping[str, str] = {
     "the first column is constant": "it is the same of every sample, so no correlation is defined",
@@ -17,6 +23,12 @@ CONSTANT: Mapping[str, str] = {
     "both columns are constant": "it and people's mean are the same of every sample, so no correlation is defined",
 }
 """What an undefined coefficient's reason means here."""
+
+
+def figures(found: People) -> dict[str, Any]:
+    """The study as JSON can hold it, with what others published on its sets."""
+    beside = [published_on(group.name, referenced=group.referenced) for group in found.groups]
+    return asdict(found) | {"published": [asdict(one) for one in beside if one is not None]}
 
 
 def document(found: People) -> Document:
@@ -61,6 +73,19 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     told = [*group.notes, *_remarks(group, found), *fault_lines(group.faults)]
     if told:
         yield Notes(told)
+    beside = published_on(group.name, referenced=group.referenced)
+    if beside is not None and beside.quality in group.raters:
+        yield from _beside(group, beside)
+
+
+def _beside(group: Group, beside: Published) -> Iterator[Block]:
+    """The lines of one quality, and below them those that others have published."""
+    yield Heading(f"Beside published correlations: {beside.quality}", 3)
+    own = [(line.name, NONE, *(number(line.qualities[beside.quality][name].value) for name in PRINTED)) for line in group.lines]
+    others = [(name, beside.source, *map(number, values)) for name, values in beside.metrics.items()]
+    yield Table(("", "published by", *(TITLES[name] for name in PRINTED)), [*own, *others], 2)
+    same = group.samples == beside.samples
+    yield f"The published figures are of {'the same' if same else f'all {beside.samples:,}'} samples."
 
 
 def _remarks(group: Group, found: People) -> Iterator[str]:

@@ -9,15 +9,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evals.meta.items import numbered
+from evals.data.published_ratings import Rated, RatedSet
+from evals.data.tables import numbered
+from evals.data.tasks import Fault
+from evals.data.verdicts import judges_of, mixed
 from evals.meta.people.baselines import baselines, has_reference
+from evals.meta.people.gpt_score import Likelihoods
 from evals.meta.people.judge_scores import JudgeScores, Scales, judge_names, judge_scores
-from evals.meta.people.rated import Rated, RatedSet
 from evals.meta.people.raters import RaterAgreement, against_the_others, means, rater_agreement, scales_differ
-from evals.meta.verdicts import judges_of, mixed
-from evals.statistics.association import Associations, associations
-from evals.statistics.bootstrap import LEVEL, ROUNDS
-from evals.tasks import Fault
+from evals.metrics.embedding import EmbeddingOptions
+from evals.stats.association import Associations, associations
+from evals.stats.bootstrap import LEVEL, ROUNDS
 from judges.errors import MagistrateError, counted
 from judges.verdict import Verdict
 
@@ -36,8 +38,8 @@ class Options:
 
     Attributes:
         expected: Whether the judge's expected scores count too.
-        embeddings: A model for similarity by token vectors.
-        layer: Of that model.
+        embeddings: A model for similarity by token vectors, and how these are compared.
+        likelihoods: How likely a model finds the responses of all samples, for GPTScore.
         rounds: Of the bootstrap.
         level: How often an interval is to hold the true value.
         seed: Of the resamples.
@@ -46,8 +48,8 @@ class Options:
     """
 
     expected: bool = False
-    embeddings: str | None = None
-    layer: int | None = None
+    embeddings: EmbeddingOptions | None = None
+    likelihoods: Likelihoods = field(default_factory=Likelihoods)
     rounds: int = ROUNDS
     level: float = LEVEL
     seed: int = 0
@@ -174,7 +176,7 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
             groups.append(_group(name, samples, referenced, rated.qualities, scores, options, referenced=True))
         elif referenced:
             notes.append(f"{name} has {len(referenced)} samples with a reference, too few to measure baselines on")
-    faults = [*rated.faults, *scores.faults]
+    faults = [*rated.faults, *scores.faults, *options.likelihoods.faults]
     judge = None if verdicts is None else options.called or judge_names(verdicts)
     return People(rated.name, judge, groups, rated.qualities, scores.unscored, notes, faults, options.level, options.rounds)
 
@@ -208,7 +210,7 @@ def _group(
     }
     faults: list[Fault] = []
     if referenced:
-        measured = baselines(here, options.embeddings, options.layer)
+        measured = baselines(here, options.embeddings)
         columns |= {(baseline, "baseline"): column for baseline, column in measured.columns.items()}
         faults = measured.faults
     rounds, level, seed = options.rounds, options.level, options.seed
@@ -219,6 +221,14 @@ def _group(
         lines = [
             Line(metric, kind, dict(zip(there, row, strict=True))) for (metric, kind), row in zip(columns, found, strict=True)
         ]
+    for row, by_quality in options.likelihoods.rows.items():
+        # Each quality has a column of its own, and the same resamples as all other rows.
+        numbers = {quality: by_quality[quality][list(places), None] for quality in there}
+        beside = {
+            quality: associations(numbers[quality], people[:, [place]], items, rounds=rounds, level=level, seed=seed)[0][0]
+            for place, quality in enumerate(there)
+        }
+        lines.append(Line(row, "baseline", beside))
     agreed = {quality: against_the_others(ratings[quality], items, rounds=rounds, level=level, seed=seed) for quality in there}
     begin = next((place for place, line in enumerate(lines) if line.kind == "baseline"), len(lines))
     lines.insert(begin, Line(RATERS, "raters", agreed))

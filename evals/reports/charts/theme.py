@@ -129,16 +129,16 @@ def config(colours: Colours, *, narrow: bool = False, font: str = SANS) -> Confi
     }
 
 
-def model_colour(number: int | None, colours: Colours) -> str | None:
-    """The colour of a model, by its number from 0."""
-    return None if number is None else colours[MODEL_COLOURS[number % len(MODEL_COLOURS)]]
+def model_name(number: int) -> str:
+    """What the palette calls the colour of a model, by its number from 0."""
+    return MODEL_COLOURS[number % len(MODEL_COLOURS)]
 
 
 def model_range(numbers: Sequence[int], colours: Colours) -> Config:
     """The part of a ``config`` that gives models, by their numbers from 0, their colours and shapes, whichever are shown."""
     return {
         "range": {
-            "category": [model_colour(number, colours) for number in numbers],
+            "category": [colours[model_name(number)] for number in numbers],
             "symbol": [SHAPES[number % len(SHAPES)] for number in numbers],
         }
     }

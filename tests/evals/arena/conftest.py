@@ -13,7 +13,7 @@ from evals.arena.study import report
 from tests.chromium import need_chromium
 from tests.evals.arena import examples
 from tests.evals.arena.reading import READ, Figures
-from tests.evals.dashboard.browser import Reader
+from tests.evals.browser import Reader
 
 
 @pytest.fixture(scope="package")

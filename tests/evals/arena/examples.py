@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from evals.arena.answers import Answers
 from evals.arena.battles import BattleList, Battles, style_of
-from evals.arena.keeping import examples
 from evals.arena.pairing import Game
-from evals.arena.questions import Question, QuestionSet
 from evals.arena.rating import Options
+from evals.arena.storage import examples
 from evals.arena.study import report
 from evals.arena.tournament import Tournament, game_id
-from evals.tasks import Fault
+from evals.data.answers import Answers
+from evals.data.comparisons import Record
+from evals.data.questions import Question, QuestionSet
+from evals.data.tasks import Fault
 from judges.pairwise import TIE
 from judges.verdict import Verdict
 
@@ -65,14 +66,15 @@ def usual(seed: int = 7, models: Sequence[str] = MODELS, questions: int = 40, ju
             }
             luck = chance.random()
             if luck < 0.02:
-                made.add(str(question), models[one], models[other], None, identical=True, **told)
+                made.add(Record(str(question), models[one], models[other], None, identical=True, **told))
             elif luck < 0.06:
-                made.add(str(question), models[one], models[other], None, reason=REASONS[question % 2], **told)
+                made.add(Record(str(question), models[one], models[other], None, reason=REASONS[question % 2], **told))
             else:
                 chosen = list(_choices(chance, strengths[one] - strengths[other]))
                 preference = chosen[0] if chosen[0] == chosen[1] else TIE
                 probability = round(float(1 / (1 + np.exp(-strengths[one] + strengths[other] + chance.normal(0, 0.5)))), 4)
-                made.add(str(question), models[one], models[other], preference, orders=chosen, probability=probability, **told)
+                known = {"orders": tuple(chosen), "probability": probability, **told}
+                made.add(Record(str(question), models[one], models[other], preference, **known))
     return made.battles()
 
 
@@ -104,9 +106,9 @@ def hostile() -> Battles:
             preference = ("A", "B", "both", "neither", TIE)[(question * 3 + one + other) % 5]
             told: dict[str, Any] = {"capability": NAMES[question + 3], "language": (TAKEN, SPOILED)[question % 2], "judge": TAKEN}
             if (one, other) == (0, 1):
-                made.add(NAMES[question], NAMES[one], NAMES[other], None, reason=NAMES[question + 3], **told)
+                made.add(Record(NAMES[question], NAMES[one], NAMES[other], None, reason=NAMES[question + 3], **told))
             else:
-                made.add(NAMES[question], NAMES[one], NAMES[other], preference, orders=("A", "B"), **told)
+                made.add(Record(NAMES[question], NAMES[one], NAMES[other], preference, orders=("A", "B"), **told))
     return made.battles()
 
 
@@ -114,7 +116,7 @@ def hostile_report() -> dict[str, Any]:
     """With faults and facts of the same kind."""
     faults = [Fault(TAKEN, 30, [TAKEN, SPOILED, ""], TAKEN), Fault(SPOILED, 1, ["|"])]
     made = {"judge": TAKEN, "judge_model": TAKEN, "engine": SPOILED, "source": "|\n" + TAKEN}
-    return report(hostile(), Options(baseline=TAKEN, anchor=NAMES[4], rounds=40), faults=faults, made=made)
+    return report(hostile(), Options(baseline=TAKEN, anchor=NAMES[4], rounds=40, count="pairs"), faults=faults, made=made)
 
 
 def hostile_examples() -> dict[str, Any]:
@@ -139,7 +141,7 @@ def only(*rows: tuple[str, str, str, str | None], models: Sequence[str] = ()) ->
     """These battles, and nothing known beside."""
     made = BattleList(models)
     for row in rows:
-        made.add(*row)
+        made.add(Record(*row))
     return made.battles()
 
 
@@ -168,7 +170,7 @@ def guide() -> Battles:
     ):
         for preference, times in results.items():
             for _ in range(times):
-                made.add(str(number), one, other, preference, capability="common", language="CN")
+                made.add(Record(str(number), one, other, preference, capability="common", language="CN"))
                 number += 1
     return made.battles()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.evals.arena import examples
-from tests.evals.dashboard.browser import Reader
+from tests.evals.browser import Reader
 
 Figures = dict[str, Any]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from evals.arena.answering import answer_questions
-from evals.arena.answers import read_answers
-from evals.arena.questions import Question, QuestionSet
+from evals.data.answers import read_answers
+from evals.data.questions import Question, QuestionSet
 from evals.generation import Sampling
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 
 TURNS = [("Say how you are.",), ("Name a fruit.", "Name another one."), ("Say hello.",)]
 QUESTIONS = [Question(str(number), turns, None, None, None, "EN") for number, turns in enumerate(TURNS)]
-SAMPLING = Sampling(temperature=0, shots=0, max_tokens=8)
+SAMPLING = Sampling(temperatures=(0,), shots=0, max_tokens=8)
 
 
 def made(loop: asyncio.Runner, engine: Engine, path: Path, questions: list[Question], sampling: Sampling = SAMPLING) -> int:
@@ -43,7 +43,7 @@ def test_answers_made_in_another_way_are_refused(loop: asyncio.Runner, vllm_engi
     path = tmp_path / "tiny.jsonl"
     made(loop, vllm_engine, path, QUESTIONS[:1])
     with pytest.raises(MagistrateError, match="answers of another model, task or sampling"):
-        made(loop, vllm_engine, path, QUESTIONS[:1], Sampling(temperature=0, shots=0, max_tokens=9))
+        made(loop, vllm_engine, path, QUESTIONS[:1], Sampling(temperatures=(0,), shots=0, max_tokens=9))
 
 
 def test_a_prompt_that_does_not_fit_is_no_answer_and_has_its_reason(

@@ -10,7 +10,7 @@ from selenium.webdriver.support.select import Select
 
 from tests.evals.arena import examples
 from tests.evals.arena.reading import Figures, opened
-from tests.evals.dashboard.browser import Reader
+from tests.evals.browser import Reader
 
 
 def now(reader: Reader) -> dict[str, str]:

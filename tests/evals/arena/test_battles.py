@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from evals.arena.battles import BattleList, style_of
+from evals.data.comparisons import Record
 from judges.errors import MagistrateError
 
 
 def test_battles_are_numbered_as_they_come() -> None:
     gathered = BattleList(["a", "b", "idle"])
-    gathered.add("1", "b", "a", "A", orders=("A", "neither"), probability=0.8, capability="math", language="EN", judge="j")
-    gathered.add("2", "a", "c", None, reason="no luck")
-    gathered.add("1", "a", "b", None, identical=True)
+    battle = Record("1", "b", "a", "A", orders=("A", "neither"), probability=0.8, capability="math", language="EN", judge="j")
+    gathered.add(battle)
+    gathered.add(Record("2", "a", "c", None, reason="no luck"))
+    gathered.add(Record("1", "a", "b", None, identical=True))
     battles = gathered.battles()
     assert battles.models == ("a", "b", "idle", "c")
     assert battles.first.tolist() == [1, 0, 0]
@@ -29,7 +31,7 @@ def test_battles_are_numbered_as_they_come() -> None:
 
 def test_a_model_does_not_meet_itself() -> None:
     with pytest.raises(MagistrateError, match="question `7`: `a` is compared with itself"):
-        BattleList().add("7", "a", "a", "A")
+        BattleList().add(Record("7", "a", "a", "A"))
 
 
 @pytest.mark.parametrize(

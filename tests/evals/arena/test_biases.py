@@ -10,17 +10,18 @@ import pytest
 
 from evals.arena.battles import BattleList
 from evals.arena.biases import biases
+from evals.data.comparisons import Record
 
 
 def test_a_judge_that_takes_the_first_answer_is_found_out() -> None:
     gathered = BattleList()
     for question in range(40):
         if question % 4 == 0:
-            gathered.add(str(question), "x", "y", "A", orders=("A", "A"))
+            gathered.add(Record(str(question), "x", "y", "A", orders=("A", "A")))
         elif question % 4 == 3:
-            gathered.add(str(question), "x", "y", "tie", orders=("both", "neither"))
+            gathered.add(Record(str(question), "x", "y", "tie", orders=("both", "neither")))
         else:
-            gathered.add(str(question), "x", "y", "tie", orders=("A", "B"))  # whichever comes first
+            gathered.add(Record(str(question), "x", "y", "tie", orders=("A", "B")))  # whichever comes first
     found = biases(gathered.battles()).position
     assert found.flips.mean == pytest.approx(0.75)
     assert (found.first_gains, found.second_gains) == (20, 0)
@@ -31,9 +32,9 @@ def test_a_judge_that_takes_the_first_answer_is_found_out() -> None:
 
 def test_a_change_from_one_answer_to_both_is_a_gain_too() -> None:
     gathered = BattleList()
-    gathered.add("1", "x", "y", "tie", orders=("A", "both"))
-    gathered.add("2", "x", "y", "tie", orders=("neither", "A"))
-    gathered.add("3", "x", "y", None, reason="the orders disagree", orders=("A", "B"))
+    gathered.add(Record("1", "x", "y", "tie", orders=("A", "both")))
+    gathered.add(Record("2", "x", "y", "tie", orders=("neither", "A")))
+    gathered.add(Record("3", "x", "y", None, reason="the orders disagree", orders=("A", "B")))
     found = biases(gathered.battles()).position
     assert (found.flips.mean, found.first_gains, found.second_gains) == (1.0, 2, 1)
 
@@ -41,7 +42,7 @@ def test_a_change_from_one_answer_to_both_is_a_gain_too() -> None:
 def test_one_order_says_nothing_of_flips() -> None:
     gathered = BattleList()
     for question in range(10):
-        gathered.add(str(question), "x", "y", "B", orders=("B",))
+        gathered.add(Record(str(question), "x", "y", "B", orders=("B",)))
     found = biases(gathered.battles()).position
     assert found.flips.count == 0
     assert (found.first.count, found.first.mean) == (10, 0.0)
@@ -54,9 +55,9 @@ def test_a_judge_that_likes_length_is_found_out() -> None:
         longer_is_first = bool(chance.integers(2))
         lengths = (200.0, 100.0) if longer_is_first else (100.0, 200.0)
         won = "A" if longer_is_first == (question % 5 > 0) else "B"
-        gathered.add(str(question), "x", "y", won, style_a=(lengths[0], 0, 0, 0), style_b=(lengths[1], 0, 0, 0))
-    gathered.add("ties", "x", "y", "both", style_a=(1, 0, 0, 0), style_b=(9, 0, 0, 0))
-    gathered.add("same", "x", "y", "A", style_a=(5, 0, 0, 0), style_b=(5, 0, 0, 0))
+        gathered.add(Record(str(question), "x", "y", won, style_a=(lengths[0], 0, 0, 0), style_b=(lengths[1], 0, 0, 0)))
+    gathered.add(Record("ties", "x", "y", "both", style_a=(1, 0, 0, 0), style_b=(9, 0, 0, 0)))
+    gathered.add(Record("same", "x", "y", "A", style_a=(5, 0, 0, 0), style_b=(5, 0, 0, 0)))
     found = biases(gathered.battles()).longer
     assert found.count == 60
     assert found.mean == pytest.approx(0.8)
@@ -65,8 +66,8 @@ def test_a_judge_that_likes_length_is_found_out() -> None:
 def test_a_judge_among_the_contestants_is_told_apart() -> None:
     gathered = BattleList()
     for question in range(20):
-        gathered.add(str(question), "Llama", "y", "A", judge="llama")
-        gathered.add(str(question), "y", "Llama", "A" if question % 2 else "B", judge="other")
+        gathered.add(Record(str(question), "Llama", "y", "A", judge="llama"))
+        gathered.add(Record(str(question), "y", "Llama", "A" if question % 2 else "B", judge="other"))
     (found,) = biases(gathered.battles()).own
     assert (found.model, found.own.mean, found.others.mean) == (0, 1.0, 0.5)
     assert found.own.low == 1.0
@@ -75,14 +76,14 @@ def test_a_judge_among_the_contestants_is_told_apart() -> None:
 def test_circles_are_counted() -> None:
     gathered = BattleList()
     for one, other in (("x", "y"), ("y", "z"), ("z", "x")):
-        gathered.add("circle", one, other, "A")
-        gathered.add("again", one, other, "A")
-        gathered.add("and again", one, other, "A")
+        gathered.add(Record("circle", one, other, "A"))
+        gathered.add(Record("again", one, other, "A"))
+        gathered.add(Record("and again", one, other, "A"))
     for one, other in combinations("xyz", 2):
-        gathered.add("line", one, other, "A")
-    gathered.add("half", "x", "y", "both")
-    gathered.add("half", "y", "z", "A")
-    gathered.add("half", "x", "z", "A")
+        gathered.add(Record("line", one, other, "A"))
+    gathered.add(Record("half", "x", "y", "both"))
+    gathered.add(Record("half", "y", "z", "A"))
+    gathered.add(Record("half", "x", "z", "A"))
     found = biases(gathered.battles()).triples
     assert found.triples == 4
     assert found.on_question == pytest.approx(3 / 4)
@@ -94,7 +95,7 @@ def test_a_judge_that_guesses_goes_round_in_circles_a_quarter_of_the_time() -> N
     gathered = BattleList()
     for question in range(300):
         for one, other in combinations("abcde", 2):
-            gathered.add(str(question), one, other, "AB"[chance.integers(2)])
+            gathered.add(Record(str(question), one, other, "AB"[chance.integers(2)]))
     found = biases(gathered.battles()).triples
     assert found.triples == 3000
     assert found.on_question == pytest.approx(0.25, abs=0.04)
@@ -102,7 +103,7 @@ def test_a_judge_that_guesses_goes_round_in_circles_a_quarter_of_the_time() -> N
 
 def test_nothing_scored_says_nothing() -> None:
     gathered = BattleList()
-    gathered.add("1", "x", "y", None, reason="none")
+    gathered.add(Record("1", "x", "y", None, reason="none"))
     found = biases(gathered.battles())
     assert found.position.flips.count == found.longer.count == found.triples.triples == 0
     assert math.isnan(found.triples.on_question)

@@ -13,11 +13,11 @@ from evals.arena.phrases import pictured, rank
 from evals.arena.rating import Options
 from evals.arena.report import page
 from evals.arena.study import report
-from evals.reports.wording import interval, line, number
+from evals.reports.wording import interval, line, number, with_interval
 from tests.evals.arena import examples
 from tests.evals.arena.reading import PAGES, Figures, opened, table
 from tests.evals.arena.test_text import WORDS_FOR_NOTHING
-from tests.evals.dashboard.browser import Reader
+from tests.evals.browser import Reader
 
 LARGEST = 2_000_000
 
@@ -91,7 +91,7 @@ def test_every_rating_of_the_report_is_in_the_table(reader: Reader, pages: dict[
             assert row[6] == f"{one['games']:,}"
             for cell, kind in zip(row[7:], ("style", "soft"), strict=False):
                 other = found[kind]["models"][model]
-                assert cell.split("\n") == [number(other["rating"], 1), interval(other["low"], other["high"], 1)]
+                assert cell.split("\n") == with_interval(other["rating"], other["low"], other["high"], 1).rstrip(")").split(" (")
     assert [row[2] for row in rows] == ["–", "–", "–"]
     assert reader.shown("[aria-labelledby=ratings] li")[0] == "one has no rating: it won every game it played."
 
@@ -207,13 +207,13 @@ def test_bars_are_as_long_as_their_shares(reader: Reader, pages: dict[str, Path]
 def test_pictures_are_on_the_page_where_there_is_something_to_compare(
     reader: Reader, pages: dict[str, Path], reports: dict[str, Figures]
 ) -> None:
-    for name, count in (("usual", 3), ("all ties", 1), ("nothing scored", 0)):
+    for name, count in (("usual", 5), ("all ties", 1), ("nothing scored", 0)):
         opened(reader, pages, name)
         assert len(reader.every("figure svg")) == count
         assert all("figures" in (one.get_attribute("aria-label") or "") for one in reader.every("[role=img]"))
     assert pictured(reports["all ties"]) == ("ratings", "by_lang"), "the guide's picture is drawn all the same"
     opened(reader, pages, "many")
-    assert reader.shown("figcaption") == ["The first 20 of 40 models.", "The first 20 of 40 models."]
+    assert reader.shown("figcaption") == ["The first 20 of 40 models."] * 2 + ["The first 8 of 40 models."] * 2
 
 
 def test_what_models_take_of_each_other_is_told_with_how_often_they_met(

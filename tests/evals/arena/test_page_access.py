@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from evals.reports.wording import number
 from tests.evals.arena.reading import PAGES, Figures, opened
-from tests.evals.dashboard.browser import Reader
+from tests.evals.browser import Reader
 
 
 def test_all_figures_are_there_without_javascript(reader: Reader, pages: dict[str, Path], reports: dict[str, Figures]) -> None:

@@ -34,7 +34,7 @@ def test_against_a_baseline() -> None:
     games = against(QUESTIONS, MODELS, "c")
     assert len(games) == 40 * 5
     assert all("c" in game[1:] for game in games)
-    with pytest.raises(MagistrateError, match="baseline `x` is none of the models: a, b"):
+    with pytest.raises(MagistrateError, match="baseline `x` is not among the models: a, b"):
         against(QUESTIONS, ["a", "b"], "x")
 
 

@@ -14,6 +14,7 @@ from evals.arena.battles import BattleList, Battles
 from evals.arena.phrases import lead, rank
 from evals.arena.rating import Options
 from evals.arena.study import report
+from evals.data.comparisons import Record
 from judges.errors import MagistrateError
 
 QUICK = Options(rounds=60)
@@ -29,16 +30,18 @@ def tournament(strengths: dict[str, float], questions: int = 60, seed: int = 0, 
             gap = strengths[one] - strengths[other] + bonus * (lengths[0] - lengths[1]) / lengths.sum()
             probability = 1 / (1 + math.exp(-gap))
             gathered.add(
-                str(question),
-                one,
-                other,
-                "A" if chance.random() < probability else "B",
-                probability=probability,
-                capability=f"c{question % 3}",
-                language="EN",
-                judge="judge",
-                style_a=(lengths[0], 0, 0, 0),
-                style_b=(lengths[1], 0, 0, 0),
+                Record(
+                    str(question),
+                    one,
+                    other,
+                    "A" if chance.random() < probability else "B",
+                    probability=probability,
+                    capability=f"c{question % 3}",
+                    language="EN",
+                    judge="judge",
+                    style_a=(lengths[0], 0, 0, 0),
+                    style_b=(lengths[1], 0, 0, 0),
+                )
             )
     return gathered.battles()
 
@@ -76,21 +79,21 @@ def test_an_anchor_and_a_baseline() -> None:
     assert ratings(found)[1] == 1200
     assert [one["model"] for one in found["win_rates"]["models"]] == [0, 1]
     for named in (Options(anchor="x"), Options(baseline="x")):
-        with pytest.raises(MagistrateError, match="`x` is none of the models: a, b"):
+        with pytest.raises(MagistrateError, match="`x` is not among the models: a, b"):
             report(tournament({"a": 0, "b": 0}, 2), named)
 
 
 def test_a_difference_may_be_sure_where_intervals_overlap() -> None:
     gathered = BattleList()
     for question in range(100):
-        gathered.add(str(question), "a", "b", "A" if question % 100 < 62 else "B")
+        gathered.add(Record(str(question), "a", "b", "A" if question % 100 < 62 else "B"))
     found = report(gathered.battles(), Options(rounds=200))
     first, second = found["ratings"]["models"]
     assert (first["rank"], second["rank"]) == (1, 2)
     assert found["ratings"]["level"] == [0]
     few = BattleList()
     for question in range(8):
-        few.add(str(question), "a", "b", "A" if question < 5 else "B")
+        few.add(Record(str(question), "a", "b", "A" if question < 5 else "B"))
     unsure = report(few.battles(), QUICK)
     assert [one["rank"] for one in unsure["ratings"]["models"]] == [1, 1]
     assert unsure["ratings"]["level"] == [0, 1]
@@ -99,7 +102,7 @@ def test_a_difference_may_be_sure_where_intervals_overlap() -> None:
 def test_too_many_resamples_without_a_rating_give_no_interval() -> None:
     gathered = BattleList()
     for question in range(4):
-        gathered.add(str(question), "a", "b", "A" if question else "B")
+        gathered.add(Record(str(question), "a", "b", "A" if question else "B"))
     found = report(gathered.battles(), Options(rounds=200))
     assert found["ratings"]["left_out"] > 10
     assert [one["low"] for one in found["ratings"]["models"]] == [None, None]
@@ -109,7 +112,7 @@ def test_too_many_resamples_without_a_rating_give_no_interval() -> None:
 def test_davidson_estimates_how_often_judges_tie() -> None:
     gathered = BattleList()
     for question in range(90):
-        gathered.add(str(question), "x", "y", ("A", "both", "B")[question % 3])
+        gathered.add(Record(str(question), "x", "y", ("A", "both", "B")[question % 3]))
     found = report(gathered.battles(), Options(rounds=60, ties="davidson"))
     assert found["ratings"]["tie"] == pytest.approx(1.0, abs=1e-6)
     assert ratings(found) == [1000, 1000]
@@ -119,10 +122,10 @@ def test_all_ties_are_all_equal() -> None:
     gathered = BattleList()
     for question in range(10):
         for one, other in combinations("xyz", 2):
-            gathered.add(str(question), one, other, "neither")
+            gathered.add(Record(str(question), one, other, "neither"))
     found = report(gathered.battles(), QUICK)
     assert ratings(found) == [1000, 1000, 1000]
-    assert found["elo"]["median"] == [1000, 1000, 1000]
+    assert found["elo"]["mean"] == [1000, 1000, 1000]
     assert lead(found) == "No game has a winner, so all models are rated alike, 1,000."
 
 
@@ -130,7 +133,7 @@ def test_a_model_without_games_has_a_reason_in_place_of_a_rating() -> None:
     battles = tournament({"a": 0.2, "b": 0.0})
     gathered = BattleList(["idle"])
     for number in range(len(battles)):
-        gathered.add(str(number), "a", "b", "A" if number % 3 else "B")
+        gathered.add(Record(str(number), "a", "b", "A" if number % 3 else "B"))
     found = report(gathered.battles(), QUICK)
     idle = found["ratings"]["models"][0]
     assert idle["rating"] is None
@@ -143,8 +146,8 @@ def test_a_model_without_games_has_a_reason_in_place_of_a_rating() -> None:
 def test_a_model_that_always_wins_has_a_reason_in_place_of_a_rating() -> None:
     gathered = BattleList()
     for question in range(12):
-        gathered.add(str(question), "best", "x", "A")
-        gathered.add(str(question), "x", "y", "A" if question % 2 else "B")
+        gathered.add(Record(str(question), "best", "x", "A"))
+        gathered.add(Record(str(question), "x", "y", "A" if question % 2 else "B"))
     found = report(gathered.battles(), QUICK)
     assert found["ratings"]["models"][0]["rating"] is None
     assert "won" in found["ratings"]["models"][0]["reason"]
@@ -154,7 +157,7 @@ def test_a_model_that_always_wins_has_a_reason_in_place_of_a_rating() -> None:
 @pytest.mark.parametrize("preference", [None, "A"])
 def test_one_game_or_none_is_no_reason_to_fall_over(preference: str | None) -> None:
     gathered = BattleList()
-    gathered.add("1", "x", "y", preference, reason="the judge was asleep")
+    gathered.add(Record("1", "x", "y", preference, reason="the judge was asleep"))
     found = report(gathered.battles(), QUICK)
     assert all(one["rating"] is None and one["reason"] for one in found["ratings"]["models"])
     assert ("no rating" if preference is None else "no model a finite rating") in lead(found)
@@ -182,7 +185,7 @@ def test_a_measure_that_only_one_model_has_is_left_out_of_style() -> None:
                 (length, 3.0 if model == "a" else 0.0, 0.0, 0.0) for length, model in zip(lengths, (one, other), strict=True)
             ]
             won = "AB"[chance.integers(2)]
-            gathered.add(str(question), one, other, won, style_a=styles[0], style_b=styles[1])
+            gathered.add(Record(str(question), one, other, won, style_a=styles[0], style_b=styles[1]))
     found = report(gathered.battles(), QUICK)["style"]
     assert found["reason"] is None
     assert found["left_out"] == ["headers"]
@@ -192,7 +195,7 @@ def test_a_measure_that_only_one_model_has_is_left_out_of_style() -> None:
 def test_an_anchor_without_a_rating_is_told_by_its_name() -> None:
     gathered = BattleList(["idle"])
     for question in range(4):
-        gathered.add(str(question), "a", "b", "AB"[question % 2])
+        gathered.add(Record(str(question), "a", "b", "AB"[question % 2]))
     with pytest.raises(MagistrateError, match="the anchor, `idle`, has no rating, for it played no game; choose another"):
         report(gathered.battles(), Options(rounds=10, anchor="idle"))
 
@@ -200,5 +203,5 @@ def test_an_anchor_without_a_rating_is_told_by_its_name() -> None:
 def test_a_baseline_without_a_game_has_no_win_rates_against_it() -> None:
     gathered = BattleList(["idle"])
     for question in range(4):
-        gathered.add(str(question), "a", "b", "AB"[question % 2])
+        gathered.add(Record(str(question), "a", "b", "AB"[question % 2]))
     assert report(gathered.battles(), Options(rounds=10, baseline="idle"))["win_rates"]["models"] == []

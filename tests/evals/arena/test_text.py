@@ -65,16 +65,16 @@ def test_the_guide_s_own_example_comes_out_as_it_stands_there() -> None:
         "|  | chatglm2-6b-hf | internlm-chat-7b-hf | qwen-7b-chat-hf |",
     ):
         assert wanted in told, f"not there, or not in its place: {wanted}"
-    for name in ("Median", "Mean", "Std"):
+    for name in ("Mean", "Std"):
         (row,) = [one for one in lines if one.startswith(f"| elo_score [{name}] |")]
         assert re.fullmatch(r"\| elo_score \[\w+\] \|( \d+(\.\d+)? \|){3}", row)
 
 
 def test_elo_goes_by_the_models_names_and_is_the_report_s(usual: dict[str, Any]) -> None:
     elo, models = usual["elo"], usual["models"]
-    (table,) = [one for one in tables_of(markdown(document(usual))) if one[1][0] == "elo_score [Median]"]
+    (table,) = [one for one in tables_of(markdown(document(usual))) if one[1][0] == "elo_score [Mean]"]
     assert table[0] == ["", *sorted(models)]
-    for row, name in zip(table[1:], ("median", "mean", "std"), strict=True):
+    for row, name in zip(table[1:], ("mean", "std"), strict=True):
         assert row[1:] == [f"{elo[name][models.index(model)]:g}" for model in sorted(models)]
 
 
@@ -83,11 +83,15 @@ def test_counts_and_reasons_are_told(usual: dict[str, Any]) -> None:
     counts = usual["counts"]
     assert counts["meaningful"] < counts["comparisons"]
     assert counts["scored"] < counts["meaningful"]
+    orders = counts["orders"]
+    assert orders["kept"] < orders["compared"] < orders["meaningful"] < orders["comparisons"] == 2 * counts["comparisons"]
     assert (
-        f"A total of {counts['comparisons']} comparisons, of which {counts['meaningful']} comparisons are meaningful "
+        f"A total of {orders['comparisons']} comparisons, of which {orders['meaningful']} comparisons are meaningful "
         "(A / B answers inconsistent)\n"
-        f"A total of {counts['meaningful']} answer comparisons, successfully extracted {counts['scored']} answers from "
-        f"auto-j-13b replies, with an extraction success rate of {100 * counts['scored'] / counts['meaningful']:.2f}%\n"
+        f"A total of {orders['meaningful']} answer comparisons, successfully extracted {orders['compared']} answers from "
+        f"auto-j-13b replies, with an extraction success rate of {100 * orders['compared'] / orders['meaningful']:.2f}%\n"
+        f"A total of {orders['compared']} answer comparisons, {orders['kept']} pairs (A vs. B \\<-\\> B vs. A) are consistent, "
+        f"consistent rate is {100 * orders['kept'] / orders['compared']:.2f}%\n"
     ) in text
     for reason in examples.REASONS:
         assert f"- {counts['unscored'][reason]} not scored: {reason}\n" in text

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from evals.arena.answers import Answers
-from evals.arena.gathering import Beside, gather
 from evals.arena.pairing import Game
-from evals.arena.questions import Question, QuestionSet
+from evals.arena.sources import Beside, gather
 from evals.arena.tournament import VERDICTS, Method, Played, Tournament, game_id, game_of, play
-from judges.bench import OwnBench
+from evals.data.answers import Answers
+from evals.data.questions import Question, QuestionSet
+from judges.backend import LocalBackend
 from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
@@ -47,8 +47,8 @@ def tournament(models: Sequence[str] = MODELS, count: int = 4, method: Method = 
 def judged(
     loop: asyncio.Runner, engine: Engine, folder: Path, what: Tournament, *, overwrite: bool = False, expected: bool = True
 ) -> Played:
-    bench = OwnBench(Pairwise(reasoning=False, language="auto"), engine, Decoding(expected=expected))
-    return loop.run(play(what, folder, bench, overwrite=overwrite))
+    backend = LocalBackend(Pairwise(reasoning=False, language="auto"), engine, Decoding(expected=expected))
+    return loop.run(play(what, folder, backend, overwrite=overwrite))
 
 
 def test_every_pair_is_judged_once_in_both_orders_with_probabilities(
@@ -154,7 +154,7 @@ def test_ids_tell_games_whatever_names_hold() -> None:
         ({"answers": answers(["m1"])}, "two models or more, and there are answers of 1"),
         ({"answers": answers(["m1", "m1"])}, "two contestants are called `m1`"),
         ({"method": "baseline"}, "need the baseline's name"),
-        ({"baseline": "x"}, "baseline `x` is none of the models: m1, m2"),
+        ({"baseline": "x"}, "baseline `x` is not among the models: m1, m2"),
         ({"rounds": 0}, "give a number from 1"),
         ({"rounds": 2, "method": "swiss"}, "a number from 1 to 1, as each of 2 models has so many others to meet"),
     ],

@@ -10,11 +10,12 @@ import pytest
 from scipy import stats
 
 from evals.arena.battles import BattleList, Battles
-from evals.arena.published import read_battles
 from evals.arena.rating import Options
 from evals.arena.report import document
 from evals.arena.study import report
 from evals.arena.win_rates import win_rates
+from evals.data.comparisons import Record
+from evals.data.published_comparisons import read_battles
 from evals.reports.markdown import markdown
 from judges.errors import MagistrateError
 
@@ -29,7 +30,7 @@ def tournament(rates: dict[str, float], questions: int, repeats: int = 1, seed: 
             for place in range(repeats):
                 swap = (question + place) % 2
                 pair = ("base", model) if swap else (model, "base")
-                gathered.add(str(question), *pair, "A" if won != bool(swap) else "B")
+                gathered.add(Record(str(question), *pair, "A" if won != bool(swap) else "B"))
     return gathered.battles()
 
 
@@ -59,9 +60,9 @@ def test_asking_a_question_again_makes_nothing_surer() -> None:
 def test_models_are_compared_on_questions_that_both_were_asked() -> None:
     gathered = BattleList(["base", "x", "y"])
     for question in range(30):
-        gathered.add(str(question), "x", "base", "A")
+        gathered.add(Record(str(question), "x", "base", "A"))
         if question < 10:
-            gathered.add(str(question), "y", "base", "A" if question else "B")
+            gathered.add(Record(str(question), "y", "base", "A" if question else "B"))
     found = win_rates(gathered.battles(), "base")
     assert found[0].ahead is not None
     assert found[0].ahead.count == 10
@@ -98,12 +99,14 @@ def test_alpaca_evals_win_rates_are_those_that_are_published(
     gathered = BattleList()
     for record in read_battles(path):
         gathered.add(
-            record.question,
-            record.model_a,
-            record.model_b,
-            record.preference,
-            reason=record.reason,
-            probability=record.probability,
+            Record(
+                record.question,
+                record.model_a,
+                record.model_b,
+                record.preference,
+                reason=record.reason,
+                probability=record.probability,
+            )
         )
     battles = gathered.battles()
     assert battles.scored.all()
@@ -127,5 +130,5 @@ def test_choices_alone_have_no_win_rate_by_probabilities() -> None:
 
 
 def test_a_baseline_that_is_not_there_is_told() -> None:
-    with pytest.raises(MagistrateError, match="baseline `x` is none of the models: base, m"):
+    with pytest.raises(MagistrateError, match="baseline `x` is not among the models: base, m"):
         win_rates(tournament({"m": 0.5}, 3), "x")

@@ -11,19 +11,22 @@ from typing import Any
 import pytest
 
 from evals.arena.battles import BattleList, Battles
-from evals.arena.charts import MOST_MODELS, MOST_PARTS, MOST_RATED, STRONGEST, charts, labels
-from evals.arena.gathering import gather
-from evals.arena.keeping import write_battles
-from evals.arena.published import read_battles
+from evals.arena.charts import MOST_MET, MOST_MODELS, MOST_PANELS, MOST_PARTS, MOST_RATED, STRONGEST, charts, labels
 from evals.arena.rating import Options
 from evals.arena.report import document, write
+from evals.arena.sources import gather
+from evals.arena.storage import write_battles
 from evals.arena.study import report
-from evals.arena.verdict_forms import Record
+from evals.data.comparisons import Record
+from evals.data.published_comparisons import read_battles
 from evals.reports.charts import theme
 from judges.errors import MagistrateError
 from tests.evals.arena import examples
 
-FILES = {"index.html", "report.md", "report.json", "ratings.png", "by_capa.png", "by_lang.png"}
+PICTURES = {"ratings.png", "by_capa.png", "by_lang.png", "taken_by_capa.png", "taken_by_lang.png"}
+FILES = {"index.html", "report.md", "report.json", *PICTURES}
+LEFT_OUT = {"by_capa.png", "taken_by_capa.png", "taken_by_lang.png"}
+"""Where nobody names a capability or a language."""
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +56,8 @@ def test_a_report_is_written_whole_and_again(usual: dict[str, Any], tmp_path: Pa
     (folder / "mine.png").write_bytes(b"")
     (folder / "battles.jsonl").write_bytes(b"")
     written = write(bare("all ties"), folder)
-    assert {path.name for path in written} == FILES - {"by_capa.png"}
-    assert {path.name for path in folder.iterdir()} == (FILES - {"by_capa.png"}) | {"mine.png", "battles.jsonl"}
+    assert {path.name for path in written} == FILES - LEFT_OUT
+    assert {path.name for path in folder.iterdir()} == (FILES - LEFT_OUT) | {"mine.png", "battles.jsonl"}
     written = write(bare("nothing scored"), folder)
     assert {path.name for path in folder.iterdir()} == {"index.html", "report.md", "report.json", "mine.png", "battles.jsonl"}
 
@@ -76,7 +79,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(usual: dict[str, Any], tmp_p
 
 def test_pictures_are_of_a_size_to_be_looked_at(usual: dict[str, Any]) -> None:
     drawn = {name: size_of(png) for name, png in document(usual).pictures().items()}
-    assert set(drawn) == {"ratings.png", "by_capa.png", "by_lang.png"}
+    assert set(drawn) == PICTURES
     for width, height in drawn.values():
         assert 700 < width < 2_000
         assert 400 < height < 1_500
@@ -85,7 +88,7 @@ def test_pictures_are_of_a_size_to_be_looked_at(usual: dict[str, Any]) -> None:
 def parted(models: int, parts: int) -> dict[str, Any]:
     """A report of many models and capabilities, by hand: working it out would take a while."""
     cell = {"games": 4, "win": 0.5, "tie": 0.25, "lose": 0.25, "not_bad": 0.75, "score": 3}
-    row = {"models": [cell] * models}
+    row = {"models": [cell] * models, "won": [[0.5] * 20] * 20}
     return {
         "models": [f"a-model-of-some-size-{number}" for number in range(models)],
         "order": list(range(models)),
@@ -108,16 +111,20 @@ def test_pictures_of_very_many_models_stay_of_a_size_to_be_looked_at() -> None:
         assert height < 4_500
     cut = {name: drawing.cut for name, drawing in charts(found).items()}
     assert cut["ratings"] == [f"The first {MOST_RATED} of 100 models"]
-    assert cut["by_capa"] == [f"The first {MOST_MODELS} of 100 models and the first {MOST_PARTS} of 80 rows"]
-    assert cut["by_lang"] == [f"The first {MOST_MODELS} of 100 models"]
+    assert cut["taken_by_capa"] == [f"The first {MOST_MODELS} of 100 models and the first {MOST_PARTS} of 80 rows"]
+    assert cut["by_capa"] == [f"The first {MOST_MET} of 100 models and the first {MOST_PANELS} of 80 parts"]
+    assert cut["by_lang"] == [f"The first {MOST_MET} of 100 models"]
     drawn_as = {name: drawing.svg() for name, drawing in charts(found).items()}
-    assert drawn_as["by_capa"].count("50%") + drawn_as["by_capa"].count("63%") == MOST_MODELS * MOST_PARTS
-    assert "capability number 59" in drawn_as["by_capa"]
-    assert "capability number 60" not in drawn_as["by_capa"]
+    assert drawn_as["taken_by_capa"].count("50%") + drawn_as["taken_by_capa"].count("63%") == MOST_MODELS * MOST_PARTS
+    assert "capability number 59" in drawn_as["taken_by_capa"]
+    assert "capability number 60" not in drawn_as["taken_by_capa"]
+    assert drawn_as["by_capa"].count("50%") == MOST_MET * MOST_MET * MOST_PANELS
+    assert "capability number 8" in drawn_as["by_capa"]
+    assert "capability number 9" not in drawn_as["by_capa"]
 
 
 def test_a_chart_of_few_says_nothing_of_what_is_left_out(usual: dict[str, Any]) -> None:
-    assert {name: drawing.cut for name, drawing in charts(usual).items()} == {"ratings": [], "by_capa": [], "by_lang": []}
+    assert {name: drawing.cut for name, drawing in charts(usual).items()} == {Path(name).stem: [] for name in PICTURES}
 
 
 def test_every_model_has_its_mark_though_names_are_cut_off_alike() -> None:
@@ -129,9 +136,9 @@ def test_every_model_has_its_mark_though_names_are_cut_off_alike() -> None:
     (points,) = re.findall(r'<g class="mark-symbol role-mark.*?</g>', made["ratings"])
     assert points.count("<path") == len(examples.NAMES)
     parts = [one for one in found["standings"] if one["kind"] == "CAPA"]
-    assert made["by_capa"].count("%</text>") == len(parts) * len(examples.NAMES)
+    assert made["taken_by_capa"].count("%</text>") == len(parts) * len(examples.NAMES)
     assert "<script" not in "".join(made.values())
-    assert document(found).pictures().keys() == {"ratings.png", "by_capa.png", "by_lang.png"}
+    assert document(found).pictures().keys() == PICTURES
 
 
 def mixed(one: str, other: str, share: float) -> list[float]:
@@ -162,19 +169,7 @@ def test_battles_that_are_written_are_read_again_as_they_were(tmp_path: Path) ->
     assert len(records) == len(battles)
     again = BattleList(battles.models)
     for one in records:
-        again.add(
-            one.question,
-            one.model_a,
-            one.model_b,
-            one.preference,
-            reason=one.reason,
-            orders=one.orders,
-            probability=one.probability,
-            capability=one.capability,
-            language=one.language,
-            judge=one.judge,
-            identical=one.identical,
-        )
+        again.add(one)
     read = again.battles()
     for name in ("first", "second", "preference", "orders", "identical"):
         assert getattr(read, name).tolist() == getattr(battles, name).tolist(), name
@@ -199,8 +194,8 @@ def test_a_report_on_an_arena_s_battles_counts_what_the_arena_counted(tmp_path: 
 
 def test_battles_of_which_little_is_known_are_written_too(tmp_path: Path) -> None:
     made = BattleList()
-    made.add("", "a", "b\ud800", "A")
-    made.add("q", "a", "c", None, reason="why not")
+    made.add(Record("", "a", "b\ud800", "A"))
+    made.add(Record("q", "a", "c", None, reason="why not"))
     rows = [json.loads(one) for one in write_battles(made.battles(), tmp_path).read_text(encoding="utf-8").splitlines()]
     assert rows[0] == {
         "question_id": "",

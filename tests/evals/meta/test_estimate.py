@@ -15,12 +15,12 @@ import typer
 from typer.testing import CliRunner
 
 from evals.meta.estimate import DEPENDENT, FRACTIONS, MetricEstimate, Options, estimate
-from evals.statistics.corrected import Corrected, prediction_powered
-from evals.statistics.corrected_rates import rogan_gladen, stratified
+from evals.stats.corrected import Corrected, prediction_powered
+from evals.stats.corrected_rates import rogan_gladen, stratified
 from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.verdict import Verdict
-from magistrate.estimating import estimate as command
+from magistrate.cli.estimating import estimate as command
 
 COMMAND = typer.Typer()
 COMMAND.command()(command)
@@ -189,12 +189,12 @@ def test_files_that_do_not_belong_together_are_told(made: Made) -> None:
         estimate(lost, labels)
     torn = made.folder / "torn.jsonl"
     torn.write_bytes(verdicts.read_bytes()[:-20])
-    with pytest.raises(MagistrateError, match=r"is no verdict of Magistrate: .*; the run that wrote it was stopped there"):
+    with pytest.raises(MagistrateError, match=r"is not a Magistrate verdict: .*; the run that wrote it was stopped there"):
         estimate(torn, labels)
     twice = write_verdicts(made.folder / "twice.jsonl", [made.verdicts[0], made.verdicts[0]])
     with pytest.raises(MagistrateError, match="line 2: id `s0` has two verdicts"):
         estimate(twice, labels)
-    with pytest.raises(MagistrateError, match="line 1 is no verdict"):
+    with pytest.raises(MagistrateError, match="line 1 is not a Magistrate verdict"):
         estimate(labels, labels)
     with pytest.raises(MagistrateError, match="cannot be read"):
         estimate(made.folder / "none.jsonl", labels)

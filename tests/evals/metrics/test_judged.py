@@ -12,11 +12,11 @@ import pytest
 from evals.metrics.catalog import open_metric
 from evals.metrics.judged import Judged
 from evals.metrics.metric import Measured, Pair
+from judges.data.rows import Row
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Usage
 from judges.errors import EngineError, MagistrateError, RequestError
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 
 FIELDS = {"context": "dialogue", "response": "prediction", "reference": "truth"}
@@ -26,7 +26,7 @@ RELEVANCE: dict[str, Any] = {"judge": "llm-eval", "score": "relevance", "fields"
 class Scripted(Engine):
     """Answers what the prompt's last word says."""
 
-    window = 4
+    concurrency = 4
     max_alternatives = 0
     identity = EngineIdentity("scripted", "1", "none", None, "outlines")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evals.qualeval.insights import Tables, check
+from evals.qualeval.insights import Tables, check, overall
 
 TABLES = Tables(
     "davinci",
@@ -60,3 +60,26 @@ def test_every_number_is_told_with_the_figure_that_it_is() -> None:
         ("81%", "proficiency of Sorting"),
         ("90%", None),
     ]
+
+
+def test_all_attributes_are_held_against_the_tables_of_both_kinds() -> None:
+    skills = Tables(
+        "davinci",
+        "subtask",
+        priors={"Sorting": 0.6, "Parse the text": 0.4},
+        proficiency={"Sorting": 0.9, "Parse the text": 0.1},
+        distances={"Sorting": 0.35},
+        counts={"Sorting": 90, "Parse the text": 60},
+    )
+    both = overall([TABLES, skills])
+    assert list(both.priors) == ["Sorting (domain)", "Tuple Manipulation", "Top 10 lists", "Sorting (subtask)", "Parse the text"]
+    for true in (
+        "Sorting (domain) makes up 29% of the data, Sorting (subtask) 60%.",
+        "Its distance in Sorting (subtask) is 35%.",
+        "There are 3 domains and 2 subtasks, 5 attributes in all.",
+        "Among domains it performs best in Sorting (domain).",
+        "Its lowest proficiency is in Parse the text.",
+    ):
+        assert check(true, both).flag is None, true
+    flag = check("Its highest proficiency is in Parse the text.", both).flag
+    assert flag == "calls Parse the text the highest, which is Sorting (subtask) (0.9, not 0.1)"

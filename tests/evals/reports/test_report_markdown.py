@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markdown_it import MarkdownIt
 
-from evals.reports.document import Block, Document, Heading, Notes, Only, Strong, Table, Text
+from evals.reports.document import Block, Claims, Document, Filtered, Folded, Heading, Notes, Only, Ranking, Strong, Table, Text
 from evals.reports.markdown import markdown
 
 
@@ -22,6 +22,14 @@ def test_every_block_is_there() -> None:
         "# All \\* of it\n\nplain\n\nit is **80%**.\n\n## Part\n\n### Part of a part\n\n"
         "| name | figure |\n| --- | ---: |\n| a\\|b | 1 |\n\n- one\n- two **2**\n"
     )
+
+
+def test_what_a_page_folds_and_filters_is_shown_whole() -> None:
+    ranking = Ranking([("a*", "the best"), ("b", "the other")], [{}, {}], "none")
+    claims = Claims([("It is.", None, ["1: here"]), ("It is not.", "says 2", [])])
+    said = markdown(Document("T", [Folded("more", [Filtered([({"kind": "x"}, [ranking])])]), claims]))
+    assert markdown(Document("T", [Ranking([], [], "No *one* is.")])) == "# T\n\nNo \\*one\\* is.\n"
+    assert said == "# T\n\n1. **a\\***: the best\n2. **b**: the other\n\n- It is.\n- It is not. **Contradicted.** It says 2.\n"
 
 
 def test_nothing_of_anyone_s_becomes_markup() -> None:

@@ -8,15 +8,26 @@ from evals.reports.document import (
     Block,
     Cell,
     Choice,
+    Claims,
     Document,
     Facts,
+    Filter,
+    Filtered,
+    Filters,
+    Folded,
     Heading,
+    Headline,
+    Implied,
     Legend,
     Link,
+    LiveChart,
+    LiveCharts,
     Mark,
     Name,
     Notes,
     Only,
+    Ranking,
+    Signed,
     Strip,
     Strong,
     Table,
@@ -66,6 +77,39 @@ def test_every_block_is_there() -> None:
     ):
         assert wanted in shown
     assert "elsewhere" not in shown
+
+
+def test_what_a_page_filters_folds_and_draws_is_marked_for_its_script() -> None:
+    model = Signed("a model", 1)
+    shown = body_of(
+        Headline([(model, "0.5", ["of 7"])], [{"model": 1}]),
+        Filters([Filter("kind", "Kind", [("x", "X"), ("y", "Y")]), Filter("model", "Models", [(1, model)], many=True)]),
+        Heading("Part"),
+        LiveCharts([LiveChart("bars", "Bars", strongest="9")]),
+        Filtered([({"kind": "x", "model": None}, [Heading((Implied("X"),), 3)])], "None of it."),
+        Ranking([("first", "the best")], [{"model": 1}], "No model."),
+        Claims([("It is.", "says 2", ["1: here"])]),
+        Folded("More", [Table(["a"], [["b"]], tags=[{"kind": "y"}])], "of it", "more"),
+    )
+    for wanted in (
+        '<div data-model="1"><dt><span class="glyph model2" aria-hidden="true">◆</span>',
+        '<bdi class="model" title="a model">a model</bdi>',
+        '<input type="radio" name="kind" value="x" checked><span>X</span>',
+        '<div class="chart" role="img" data-chart="bars"',
+        '<span class="ramp">none</span> <span>9</span>',
+        '<div data-kind="x">',
+        '<h3><span class="kind">X</span></h3>',
+        '<p class="aside" data-none hidden>None of it.</p>',
+        '<li data-model="1"><strong><bdi>first</bdi></strong> <span>the best</span></li>',
+        "Contradicted.</strong> It says 2.",
+        "</span> 1: here</p>",
+        '<details class="figures" data-fold="more">',
+        '<summary>More<span class="unseen">: of it</span></summary>',
+        '<tr data-kind="y">',
+    ):
+        assert wanted in shown
+    assert 'name="model"' not in shown, "there is nothing to choose among one"
+    assert shown.index("</header>") < shown.index("data-filters"), "filters stay in sight below the header"
 
 
 def test_nothing_of_anyone_s_becomes_part_of_the_page() -> None:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from evals.reports.document import Block, Document, Heading, Notes, Only, Strong, Table, Text
+from evals.reports.document import Block, Claims, Document, Filtered, Folded, Heading, Notes, Only, Ranking, Strong, Table, Text
 from evals.reports.terminal import show
 
 
@@ -46,3 +46,10 @@ def test_nothing_of_anyone_s_becomes_markup() -> None:
 
 def test_what_another_form_has_is_not_shown() -> None:
     assert shown(Document("", [Only("markdown", ["there"]), Only("terminal", ["here", Only("html", ["nowhere"])])])) == "here\n"
+
+
+def test_what_a_page_folds_and_filters_is_shown_whole() -> None:
+    ranking = Ranking([("a", "the best"), ("b", "the other")], [{}, {}], "none")
+    claims = Claims([("It is.", None, ["1: here"]), ("It is not.", "says 2", [])])
+    told = shown(Document("", [Folded("more", [Filtered([({"kind": "x"}, [ranking])])]), claims]))
+    assert told == "1. a: the best\n2. b: the other\n- It is.\n- It is not. Contradicted: it says 2.\n"

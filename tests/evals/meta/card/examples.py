@@ -6,17 +6,17 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from evals.meta.card.calibration import People
 from evals.meta.card.card import Card, Made, make_card
 from evals.meta.card.runs import Plan, Verdicts, plan_runs
 from evals.meta.card.subject import Subject
-from evals.meta.card.weighing import People
+from judges.data.rows import Row
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
 from judges.pairwise import CHOICES, Pairwise
-from judges.sources import Row
 from judges.verdict import Verdict
-from tests.evals.dashboard.strange import HOSTILE, SPOILED
 from tests.evals.meta.card.made import dialogue, fingerprint, pair, row, verdict
+from tests.evals.qualeval.strange import HOSTILE, SPOILED
 
 
 def card(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from judges.data.rows import Row
 from judges.engines.engine import EngineIdentity, Usage
 from judges.expected import Expectation
-from judges.sources import Row
 from judges.verdict import Fingerprint, Verdict
 
 IDENTITY = EngineIdentity("scripted", "1", "model", None, "none")

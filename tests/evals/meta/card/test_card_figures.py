@@ -12,16 +12,17 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
+from evals.meta.card.bias import lengthened, longer_preferred, places
 from evals.meta.card.card import Made, make_card
-from evals.meta.card.leanings import lengthened, longer_preferred, places
-from evals.meta.card.marks import ALL_SAME, marks
-from evals.meta.card.measured import Scores, distance, mean, share, share_of_items
-from evals.meta.card.parts import parts
+from evals.meta.card.consistency import again, changes, sampled
+from evals.meta.card.grades import ALL_SAME, marks
+from evals.meta.card.measured import Scores
+from evals.meta.card.parts import part
 from evals.meta.card.probing import probed, probed_pairs
 from evals.meta.card.runs import Plan, Verdicts, plan_runs
-from evals.meta.card.steadiness import again, changes, sampled
 from evals.meta.card.subject import Subject
-from evals.statistics.association import associations
+from evals.stats.association import associations
+from evals.stats.shares import distance, mean, share, share_of_items
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
@@ -207,8 +208,8 @@ def test_over_seeds_whether_a_metric_applies_is_agreed_upon_too() -> None:
     mark = {one.key: one for one in marks(card)}["sampled"]
     assert mark.word == "weak"
     assert mark.says == "alpha over seeds of whether the metric applies is \N{MINUS SIGN}0.10 (answer_relevancy, the least good)"
-    assert "Alpha of applying" in parts(card, [mark])[0].tables[0].headings
-    assert "Alpha of applying" not in parts(usual(), [mark])[0].tables[0].headings
+    assert "Alpha of applying" in part("sampled", card)[1][0].headings
+    assert "Alpha of applying" not in part("sampled", usual())[1][0].headings
 
 
 def jeffreys_of_pairs(chosen: list[list[int]]) -> tuple[float, float]:
@@ -310,8 +311,8 @@ def test_a_probe_to_which_metrics_rightly_do_not_apply_passes() -> None:
     # What applies to the probe only is left out, and faithfulness is the same.
     assert (turned.outcome, turned.as_high.value, turned.metrics[0].only_probe) == ("fail", 1, 20)
     assert turned.metrics[0].as_high.value is None
-    (part,) = parts(replace(usual(), probes=[found]), marks(usual())[-1:])
-    assert any("the probe counts as lower, by the whole scale: 40 times" in sentence for sentence in part.reading)
+    reading, _ = part("probes", replace(usual(), probes=[found]))
+    assert any("the probe counts as lower, by the whole scale: 40 times" in sentence for sentence in reading)
 
 
 @pytest.mark.parametrize(("real", "probe", "outcome"), [(5, 0, "pass"), (0, 5, "fail"), (3, 3, "fail")])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from evals.meta.card.card import Card
-from evals.meta.card.marks import RULES, TOO_FEW, Mark, marks
-from evals.meta.card.parts import TITLES, parts
+from evals.meta.card.grades import RULES, TOO_FEW, Mark, marks
+from evals.meta.card.parts import TITLES, part
 from evals.meta.card.report import document, write_card
 from evals.reports.html import page
 from evals.reports.wording import line
@@ -23,7 +23,7 @@ from judges.pairwise import Pairwise
 from tests.chromium import need_chromium
 from tests.evals.arena.reading import table
 from tests.evals.arena.test_page_access import CONTRASTS
-from tests.evals.dashboard.browser import Reader
+from tests.evals.browser import Reader
 from tests.evals.meta.card.examples import CARDS, constant, usual
 from tests.evals.meta.card.examples import card as made_card
 from tests.evals.meta.card.made import dialogue, row
@@ -77,15 +77,16 @@ def test_every_mark_stands_with_its_word_its_figure_and_its_rule(
 @pytest.mark.parametrize("name", CARDS)
 def test_every_figure_is_in_its_table(reader: Reader, pages: dict[str, Path], cards: dict[str, Card], name: str) -> None:
     reader.open(pages[name], drawn=False)
-    for part in parts(cards[name], marks(cards[name])):
+    for mark in marks(cards[name]):
+        _, tables = part(mark.key, cards[name])
         script = (
             "return [...document.querySelectorAll(`[aria-labelledby=${arguments[0]}] tbody tr`)]"
             ".map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
         )
-        rows = reader.run(script, part.mark.key)
-        assert rows == [[cell.text for cell in row] for one in part.tables for row in one.rows]
-        if not part.tables:
-            assert part.mark.word == "not measured"
+        rows = reader.run(script, mark.key)
+        assert rows == [[cell.text for cell in row] for one in tables for row in one.rows]
+        if not tables:
+            assert mark.word == "not measured"
 
 
 @pytest.mark.parametrize("name", CARDS)

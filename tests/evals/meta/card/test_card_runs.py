@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from evals.meta.card.card import Card, Made, make_card
-from evals.meta.card.marks import marks
+from evals.meta.card.grades import marks
 from evals.meta.card.probes import NOTHING
 from evals.meta.card.runs import BASE, Listener, Plan, Run, judge_all, plan_runs, sides
 from evals.meta.card.subject import Subject
+from judges.data.rows import Row
 from judges.decoding import SampledDecoding
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.grouse import Grouse
-from judges.insight import Insight
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
+from judges.qualeval import Insight
 from judges.rubric import Rubric
 from judges.rubric_file import RubricFile
 from judges.runner import prepare
-from judges.sources import Row
 from judges.verdict_lines import numbered_verdicts
 from tests.evals.meta.card.made import dialogue, row
 
@@ -147,7 +147,7 @@ class Counting(Listener):
     def begins(self, run: Run) -> None:
         self.run = run.name
 
-    def told(self, tally: Any) -> None:
+    def update(self, tally: Any) -> None:
         self.judged[self.run] += 1
 
 

@@ -13,12 +13,11 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from evals.meta.checks.audit import audit
-from evals.meta.checks.audit_found import Audit, Options
+from evals.meta.checks.audit import Audit, Options, audit
 from evals.meta.checks.audit_report import document, figures, files
-from evals.meta.checks.worth import expected_errors, groups_of, squared_errors, strength
 from evals.reports.markdown import markdown
-from evals.statistics.conformal import split_conformal
+from evals.stats.conformal import split_conformal
+from evals.stats.expected_errors import expected_errors, groups_of, squared_errors, strength
 from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.verdict import Verdict

@@ -15,7 +15,7 @@ import pytest
 from evals.meta.checks.replace import Options, replace
 from evals.meta.checks.replace_report import document, figures
 from evals.reports.markdown import markdown
-from evals.statistics.alternative_annotator import alternative_annotator
+from evals.stats.alternative_annotator import alternative_annotator
 from judges.errors import MagistrateError
 from judges.expected import Expectation
 from tests.evals.meta.test_estimate import scored, unscored, write_labels, write_verdicts

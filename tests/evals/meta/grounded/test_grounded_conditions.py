@@ -14,9 +14,9 @@ import pytest
 
 from evals.meta.grounded.cases import OWN, read_cases
 from evals.meta.grounded.conditions import ALL, FOLLOWING, condition, following
+from judges.data.rows import read_rows
 from judges.errors import MagistrateError
 from judges.grouse import acceptance_and_rejection
-from judges.sources import read_rows
 
 ROWS = [dict(row.sample or {}) for row in read_rows(OWN)][:20]
 
@@ -140,6 +140,7 @@ def test_a_data_set_is_read_by_the_library(tmp_path: Path, monkeypatch: pytest.M
     bare = [{name: value for name, value in row.items() if name != "id"} for row in ROWS]
     write(folder / "test.jsonl", bare)
     write(folder / "train.jsonl", bare[:1])
+    assert len(read_cases(f"{folder}:train").cases) == 1, "another split by its name"
     found = read_cases(str(folder))
     assert [case.id for case in found.cases] == [str(number) for number in range(1, 21)]
     for case, own in zip(found.cases, read_cases().cases, strict=False):
@@ -152,7 +153,7 @@ def test_a_data_set_is_read_by_the_library(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ("", "the data set nobody/nothing cannot be loaded: .*; a file of its cases can be given in its place"),
+        ("", "the data set nobody/nothing cannot be loaded: .*; a file of its rows can be given instead"),
         ("sys.modules['datasets'] = None", "nobody/nothing is read by the library `datasets`, which is not installed"),
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 from evals.meta.grounded.cases import OWN, Case, read_cases
 from evals.meta.grounded.conditions import ALL
 from evals.meta.grounded.study import result
+from judges.data.rows import read_rows
 from judges.grouse import MOST_REFERENCES, Grouse
-from judges.sources import read_rows
 from judges.verdict import Verdict
 
 REFUSAL = "No document seems to precisely answer your question."

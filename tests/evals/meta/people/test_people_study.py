@@ -14,15 +14,17 @@ import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 from scipy import stats
 
+from evals.data.published_ratings import Rated, RatedSet
+from evals.data.rated_samples import read_rated
+from evals.meta.people.baselines import BLEU_4, ROUGE_L
 from evals.meta.people.judge_scores import MEAN, judge_scores
-from evals.meta.people.rated import Rated, RatedSet
+from evals.meta.people.published import published
 from evals.meta.people.raters import scales_differ
-from evals.meta.people.reading import read_rated
-from evals.meta.people.report import document
+from evals.meta.people.report import document, figures
 from evals.meta.people.study import ALL, RATERS, Group, Options, People, study
 from evals.reports.markdown import markdown
 from evals.reports.wording import NONE
-from evals.statistics.association import COEFFICIENTS, associations
+from evals.stats.association import COEFFICIENTS, associations
 from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.grouse import Grouse
@@ -92,6 +94,26 @@ def test_raters_and_baselines_of_usr_are_those_of_another_computation(data: Path
         assert getattr(whole.raters[quality], level) == pytest.approx(wanted, abs=1e-9)
 
 
+def test_bleu_4_and_rouge_l_of_usr_are_the_published_ones(usr: People) -> None:
+    """Yeh, Eskenazi and Mehri (2021), turn level, to the last digit that they print."""
+    (table,) = [one for one in published() if one.set == "TopicalChat (USR)"]
+    for name, here in (("BLEU-4", BLEU_4), ("ROUGE-L", ROUGE_L)):
+        found = line(usr.groups[1], here)[table.quality]
+        assert (round(found["pearson"].value, 3), round(found["spearman"].value, 3)) == table.metrics[name]
+        assert found["pearson"].pairs == table.samples
+
+
+def test_published_correlations_stand_beside_a_known_set(data: Path, usr: People) -> None:
+    text = markdown(document(usr))
+    assert text.count("### Beside published correlations: Overall") == 1, "of the samples with a reference alone"
+    assert "| USR | Yeh, Eskenazi and Mehri (2021), turn level | 0.412 | 0.423 |" in text
+    assert "The published figures are of the same samples." in text
+    assert [one["metrics"]["USR"] for one in figures(usr)["published"]] == [(0.412, 0.423)]
+    some = study(read_rated(data / "usr" / "tc_usr_data.json", limit=90), None, QUICK)
+    assert "The published figures are of all 300 samples." in markdown(document(some))
+    assert "Beside published" not in markdown(document(Made().found()))
+
+
 def test_the_sets_of_grade_stand_by_themselves_and_together(data: Path) -> None:
     found = study(read_rated(data / "grade" / "human_judgement.json"), None, QUICK)
     assert [one.name for one in found.groups] == ["DailyDialog (GRADE)", "ConvAI2 (GRADE)", ALL]
@@ -156,7 +178,7 @@ def test_the_judges_metrics_and_their_mean_are_set_against_every_quality() -> No
     made = Made()
     whole, part = made.found().groups
     assert [one.name for one in whole.lines] == ["grammar", "sense", MEAN, RATERS]
-    names = ["grammar", "sense", MEAN, RATERS, "BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "chrF"]
+    names = ["grammar", "sense", MEAN, RATERS, "BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "chrF", BLEU_4, ROUGE_L]
     assert [one.name for one in part.lines] == names, "the judge's rows again, on the same samples"
     people = made.people.mean(axis=1)
     columns = np.column_stack([made.judge, made.judge.mean(axis=1)])

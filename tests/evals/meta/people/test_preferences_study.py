@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.meta.people.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, choice_of, labels_given
-from evals.meta.people.compared import Compared, ComparedSet, majority, read_compared
+from evals.data.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, choice_of, labels_given
+from evals.data.compared_answers import Compared, ComparedSet, majority, read_compared
 from evals.meta.people.preference_report import document
 from evals.meta.people.preferences import Part, Preferences, study
 from evals.meta.people.rater_choices import Options

@@ -1,0 +1,1 @@
+"""Data sets, answers, comparisons and ratings, in the forms in which they are published."""
