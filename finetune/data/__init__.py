@@ -1,0 +1,1 @@
+"""Rows to train on: read, chosen, encoded and packed."""

@@ -1,0 +1,91 @@
+"""Conversations that end with the answer to learn, from files and from the instances of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evals.data.tasks import Instance, Task
+from evals.generation import prompt
+from judges.data.rows import Row, read_rows
+from judges.data.samples import kind_of, text_field
+from judges.errors import MagistrateError
+from judges.judge import Message
+
+SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "assistant", "system": "system"}
+"""Roles by the names that data sets give speakers, in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A prompt and its answer: ``messages`` in their order, of which the last is the answer."""
+
+    id: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that is not trained on, and why."""
+
+    id: str
+    reason: str
+
+
+def read_conversations(path: Path) -> Iterator[Conversation | Rejected]:
+    """Read the rows of a file.
+
+    A row has ``messages`` of ``role`` and ``content``; or ``conversations`` of ``from`` and ``value``; or a ``prompt`` and its
+    ``completion``.
+
+    Raises:
+        MagistrateError: The file does not exist, or is of an unknown kind.
+    """
+    for row in read_rows(path):
+        try:
+            yield _read(row)
+        except MagistrateError as error:
+            yield Rejected(row.id, f"{row.place}: {error}")
+
+
+def of_task(task: Task, instances: Sequence[Instance]) -> list[Conversation]:
+    """Make a conversation of each instance: the prompt of ``magistrate generate --shots 0``, and the truth as the answer."""
+    return [
+        Conversation(instance.id, (Message("user", prompt(task, instance, ())), Message("assistant", instance.truth)))
+        for instance in instances
+    ]
+
+
+def _read(row: Row) -> Conversation | Rejected:
+    if row.sample is None:
+        return Rejected(row.id, row.problem or f"{row.place}: cannot be read")
+    if "messages" in row.sample:
+        messages = _turns(row.sample["messages"], "messages", "role", "content")
+    elif "conversations" in row.sample:
+        messages = _turns(row.sample["conversations"], "conversations", "from", "value")
+    else:
+        messages = (
+            Message("user", text_field(row.sample, "prompt")),
+            Message("assistant", text_field(row.sample, "completion")),
+        )
+    if messages[-1].role != "assistant":
+        raise MagistrateError(f"the last turn is the {messages[-1].role}'s: end with the assistant's answer")
+    if len(messages) == 1:
+        raise MagistrateError("there is only an answer: put a prompt before it")
+    return Conversation(row.id, messages)
+
+
+def _turns(value: Any, field: str, role: str, content: str) -> tuple[Message, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise MagistrateError(f"field `{field}` must be a list of turns, not {kind_of(value)}")
+    turns = []
+    for number, turn in enumerate(value, start=1):
+        if not isinstance(turn, Mapping):
+            raise MagistrateError(f"field `{field}`: turn {number} must be an object, not {kind_of(turn)}")
+        speaker = SPEAKERS.get(text_field(turn, role).lower())
+        if speaker is None:
+            raise MagistrateError(f"field `{field}`: turn {number} is by `{turn[role]}`: give one of {', '.join(SPEAKERS)}")
+        turns.append(Message(speaker, text_field(turn, content)))
+    return tuple(turns)

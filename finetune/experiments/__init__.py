@@ -1,0 +1,1 @@
+"""Experiments: whether training on the weakest domains helps, and what it brought."""

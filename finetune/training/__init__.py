@@ -1,0 +1,1 @@
+"""Training an adapter: recipe, model, trainer, checkpoints, and the result."""

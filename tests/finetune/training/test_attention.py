@@ -1,0 +1,60 @@
+"""Attention within rows, by whatever computes it here."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from finetune.training.attention import isolated, kernel
+
+LENGTHS = [5, 64, 1, 130]
+
+
+def parts(device: str, dtype: torch.dtype, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    total = sum(LENGTHS)
+    shapes = [(1, heads, total, 32) for heads in (4, groups, groups)]
+    query, key, value = (torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for shape in shapes)
+    return query, key, value
+
+
+def by_hand(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
+    """The definition, with a mask over all pairs of positions."""
+    row = torch.repeat_interleave(torch.arange(len(LENGTHS)), torch.tensor(LENGTHS)).to(query.device)
+    place = torch.arange(len(row), device=query.device)
+    seen = (row[:, None] == row[None]) & (place[:, None] >= place[None])
+    times = query.shape[1] // key.shape[1]
+    products = query.float() @ key.float().repeat_interleave(times, 1).transpose(2, 3) * scaling
+    weights = products.masked_fill(~seen, float("-inf")).softmax(dim=-1)
+    return (weights @ value.float().repeat_interleave(times, 1)).transpose(1, 2)
+
+
+def check(device: str, dtype: torch.dtype, groups: int, tolerance: float) -> None:
+    query, key, value = parts(device, dtype, groups)
+    starts = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0).tolist()], dtype=torch.int32, device=device)
+    found, weights = isolated(nn.Module(), query, key, value, None, scaling=0.2, cu_seq_lens_q=starts, max_length_q=max(LENGTHS))
+    assert weights is None
+    wanted = by_hand(query, key, value, 0.2)
+    assert found.shape == wanted.shape == (1, sum(LENGTHS), 4, 32)
+    torch.testing.assert_close(found.float(), wanted, rtol=tolerance, atol=tolerance)
+    direction = torch.randn_like(wanted)
+    gradients = [
+        torch.autograd.grad((result.float() * direction).sum(), (query, key, value), retain_graph=True)
+        for result in (found, wanted)
+    ]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=4 * tolerance, atol=4 * tolerance)
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+def test_a_row_at_a_time_is_attention_with_a_mask(groups: int) -> None:
+    assert kernel(torch.device("cpu"), torch.float32) == "scaled dot product attention, a row at a time"
+    check("cpu", torch.float32, groups, 1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("groups", [4, 2])
+def test_varying_lengths_on_a_gpu_are_attention_with_a_mask(groups: int) -> None:
+    assert kernel(torch.device("cuda"), torch.bfloat16) == "flash attention of varying lengths"
+    check("cuda", torch.bfloat16, groups, 2e-2)
