@@ -1,4 +1,4 @@
-"""Every fault of a call, as OpenAI's clients expect to read it: ``{"error": {"message", "type", "param", "code"}}``."""
+"""Faults of calls, in the form that OpenAI's clients read: ``{"error": {"message", "type", "param", "code"}}``."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError, SampleError
-from server.store.errors import StoreConflictError, StoreQuotaError, StoreUnavailableError
+from server.store import StoreConflictError, StoreQuotaError, StoreUnavailableError
 
 logger = logging.getLogger(__name__)
 
 LONGEST_MESSAGE = 1000
-"""Characters of a message, since it may quote what the caller sent."""
+"""Characters of a message, which may quote the caller."""
 
 LONGEST_NAME = 64
 """Characters of one field's name, which may be the caller's."""
 
 RETRY_SECONDS = 5
-"""When to call again after a fault that passes by itself."""
+"""When to call again after a temporary fault."""
 
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 MESSAGES = {
     404: "there is nothing at this address",
-    405: "this address does not take this method",
-    400: "the body could not be read: send JSON in UTF-8",
+    405: "this address does not accept this method",
+    400: "the body cannot be read: send JSON in UTF-8, without numbers of thousands of digits and not nested too deeply",
 }
 
 
 class ErrorDetail(BaseModel):
-    """What is wrong with a call.
+    """A fault of a call.
 
     Attributes:
         message: One sentence: what was wrong, where, and what to do.
-        type: The kind of fault, after its status.
+        type: The kind of fault, by its status.
         param: The field at fault.
-        code: A name for programs to go by.
+        code: A name for programs.
     """
 
     message: str
@@ -54,7 +54,7 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """The body of every answer that is no success."""
+    """The body of every answer that reports a fault."""
 
     error: ErrorDetail
 
@@ -64,13 +64,13 @@ def _described(description: str) -> dict[str, Any]:
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: _described("The request is malformed, or holds something that cannot be judged."),
+    400: _described("The request is malformed, or a sample in it cannot be judged."),
     401: _described("The key is missing, unknown or revoked."),
     403: _described("A page of another site sent the request."),
-    404: _described("There is no such thing, or it is another caller's."),
+    404: _described("There is no such thing, or it belongs to another caller."),
     409: _described("The thing is in use."),
-    413: _described("The body is larger than the server takes, or than the caller's quota has left."),
-    415: _described("The body is compressed, which the server does not take."),
+    413: _described("The body is larger than the server accepts, or than the caller's quota allows."),
+    415: _described("The body is compressed, which the server does not accept."),
     429: _described("Too many calls. `Retry-After` says in how many seconds to call again."),
     503: _described("The server cannot answer now. `Retry-After` says in how many seconds to call again."),
     "default": _described("Any other fault."),
@@ -79,14 +79,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 class ApiError(MagistrateError):
-    """A call that is answered with a fault.
+    """A fault with which a call is answered.
 
     Args:
         status: The HTTP status.
         message: One sentence: what was wrong, where, and what to do.
-        code: A name for programs to go by.
+        code: A name for programs.
         param: The field at fault.
-        headers: Headers of the answer. Pairs, where one name comes twice.
+        headers: Headers of the answer; pairs if a name comes twice.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ApiError(MagistrateError):
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Have an application answer every fault in OpenAI's form."""
+    """Make an application answer every fault in OpenAI's form."""
     for kind in (MagistrateError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _handle)
 
@@ -116,18 +116,13 @@ async def _handle(request: Request, error: Exception) -> Response:
 
 
 def response_to(error: Exception, scope: Scope) -> Response:
-    """The answer to a call that ended in an error. What is no fault of the caller's is told as little as possible.
-
-    Args:
-        error: What was raised.
-        scope: The call's, for its request id.
-    """
+    """Answer a call that ended in an error. Internal errors are not described, only logged."""
     if isinstance(error, HTTPException) and error.status_code in (204, 304):
         return Response(status_code=error.status_code, headers=error.headers)
     fault = fault_of(error)
     request_id = scope.get("state", {}).get("request_id")
     if fault is None:
-        # This answer is made outside of every middleware, so nothing else would tell the id or end the connection.
+        # This answer is made outside every middleware, so nothing else would add the id or close the connection.
         where = f" under request id {request_id}" if request_id else ""
         headers = [("connection", "close"), *([("x-request-id", request_id)] if request_id else [])]
         fault = ApiError(500, f"the server failed; its log says why{where}", "internal_error", headers=headers)
@@ -138,12 +133,12 @@ def response_to(error: Exception, scope: Scope) -> Response:
 
 
 def error_json(fault: ApiError) -> bytes:
-    """The body that tells of a fault. Valid JSON, and short, whatever its message quotes."""
+    """Write the body of a fault: valid JSON, and short, whatever its message quotes."""
     return json.dumps(error_body(fault)).encode("ascii")
 
 
 def error_body(fault: ApiError) -> dict[str, Any]:
-    """The body that tells of a fault, before it is made JSON."""
+    """Make the body of a fault."""
     default = "invalid_request_error" if fault.status < 500 else "server_error"
     detail = {
         "message": printable(fault.message, LONGEST_MESSAGE),
@@ -155,15 +150,14 @@ def error_body(fault: ApiError) -> dict[str, Any]:
 
 
 def printable(text: str, longest: int) -> str:
-    """A text cut to a length in characters, without control characters and surrogates."""
+    """Cut a text to a length in characters and replace control characters and surrogates."""
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def fault_of(error: Exception) -> ApiError | None:
-    """What is told of an error; ``None`` where it is nothing that a caller should know of."""
-    soon = {"Retry-After": str(RETRY_SECONDS)}
+    """Make the fault that a caller sees of an error; ``None`` if it is internal."""
     match error:
         case ApiError():
             return error
@@ -175,34 +169,34 @@ def fault_of(error: Exception) -> ApiError | None:
                 message = MESSAGES[error.status_code]
             return ApiError(error.status_code, str(message), headers=error.headers)
         case ClientDisconnect():
-            return ApiError(400, "the client went away before it had sent the whole body", "client_disconnected")
-        case StoreUnavailableError():
-            return ApiError(503, str(error), "store_unavailable", headers=soon)
-        case StoreQuotaError():
-            return ApiError(413, str(error), "quota_exceeded")
-        case StoreConflictError():
-            return ApiError(409, str(error), "conflict")
-        case EngineError() | RequestError():
-            return ApiError(503, str(error), "engine_unavailable", headers=soon)
-        case ContextOverflowError():
-            return ApiError(400, str(error), "context_length_exceeded")
-        case SampleError():
-            return ApiError(400, str(error), param=error.field)
+            return ApiError(400, "the client disconnected before it had sent the whole body", "client_disconnected")
         case MagistrateError():
-            return ApiError(400, str(error))
+            status, code = next((known for kind, known in _KNOWN.items() if isinstance(error, kind)), (400, None))
+            param = error.field if isinstance(error, SampleError) else None
+            return ApiError(status, str(error), code, param, {"Retry-After": str(RETRY_SECONDS)} if status == 503 else None)
     return None
 
 
 FASTAPI_UNREADABLE = "There was an error parsing the body"
 
+_KNOWN: dict[type[MagistrateError], tuple[int, str]] = {
+    StoreUnavailableError: (503, "store_unavailable"),
+    StoreQuotaError: (413, "quota_exceeded"),
+    StoreConflictError: (409, "conflict"),
+    EngineError: (503, "engine_unavailable"),
+    RequestError: (503, "engine_unavailable"),
+    ContextOverflowError: (400, "context_length_exceeded"),
+}
+"""Status and code by the kind of error."""
+
 
 def _invalid(error: RequestValidationError) -> ApiError:
-    """What FastAPI found wrong, of which the first is told in full. None of the input is quoted but names of its fields."""
+    """Describe the first fault that FastAPI found. Of the input only names of fields are quoted."""
     first, *others = error.errors()
     where, *path = first["loc"]
     if first["type"] == "json_invalid":
-        return ApiError(400, f"the body is no JSON: {first['ctx']['error']} at character {path[0]}", "invalid_json")
-    name = _spelt(path)
+        return ApiError(400, f"the body is not JSON: {first['ctx']['error']} at character {path[0]}", "invalid_json")
+    name = _field_path(path)
     what = printable(str(first["msg"]).removeprefix("Value error, ").rstrip("."), 300)
     if first["type"] == "missing":
         what = "is missing"
@@ -217,7 +211,7 @@ def _invalid(error: RequestValidationError) -> ApiError:
     return ApiError(400, f"{subject} {what}{more}", "invalid_value", name or None)
 
 
-def _spelt(path: Sequence[Any]) -> str:
-    """A path through JSON as one writes it, for example ``samples[0].text``."""
+def _field_path(path: Sequence[Any]) -> str:
+    """Write a path through JSON, for example ``samples[0].text``."""
     parts = [f"[{step}]" if isinstance(step, int) else f".{printable(str(step), LONGEST_NAME)}" for step in path[:16]]
     return "".join(parts).removeprefix(".")

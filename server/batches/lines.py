@@ -1,4 +1,4 @@
-"""The lines of a batch: what each asks for, or what is wrong with it, and what is written of it in the output and error files."""
+"""The lines of a batch: reads the input, finds faults, and writes the lines of the output and error files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from judges.samples import kind_of
-from server.json_values import MOST_VALUES, has_more_values
+from judges.data.samples import kind_of
+from server.bodies import MOST_VALUES, has_more_values
 from server.store import LeasedPart
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -27,24 +27,24 @@ _QUOTED = 100
 """Characters of a caller's text that a message quotes."""
 
 _ESCAPE = re.compile(rb"\\(?:u([dD][89abAB]%b\\u[dD][c-fC-F]%b)|u([dD][89a-fA-F]%b)|.)" % ((rb"[0-9a-fA-F]{2}",) * 3), re.DOTALL)
-_PLACE = re.compile(r" at line \d+ column (\d+)$")
+_POSITION = re.compile(r" at line \d+ column (\d+)$")
 _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class CustomIdError(ValueError):
-    """A line that is JSON has a ``custom_id`` that cannot name it."""
+    """A line of JSON has a ``custom_id`` that cannot identify it."""
 
 
 class TooManyValuesError(ValueError):
-    """A line holds more values than are read."""
+    """A line holds more than ``MOST_VALUES`` values."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineFault:
-    """Why a line cannot be asked at all.
+    """Why a line cannot be called.
 
     Attributes:
-        code: A name for programs to go by.
+        code: A name for programs.
         message: One sentence: what is wrong and where.
     """
 
@@ -54,15 +54,15 @@ class LineFault:
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A line of a batch's input that is not blank. Either ``fault`` tells what is wrong with it, or ``body`` is to be asked.
+    """A line of a batch's input that is not blank: a call, or a fault.
 
     Attributes:
-        number: Its number in the file, from 1, blank lines counted.
-        id: 24 hexadecimal digits made of its number and its bytes. A line that is judged again, after a crash or in another
-            batch, keeps its id, so that the same file judged twice gives the same output, byte for byte.
-        custom_id: The caller's name for it; ``None`` where that cannot be read.
-        body: The body of the call that it stands for; empty where there is a fault.
-        fault: What is wrong with it.
+        number: Its number in the file, from 1, counting blank lines.
+        id: 24 hexadecimal digits, a digest of its number and bytes: the same file judged twice gives the same output, byte for
+            byte.
+        custom_id: The caller's name for it; ``None`` if it cannot be read.
+        body: The body of the call; empty if there is a fault.
+        fault: What is wrong with the line.
     """
 
     number: int
@@ -73,9 +73,9 @@ class BatchLine:
 
 
 def read_lines(part: LeasedPart) -> Iterator[BatchLine]:
-    """The lines of a part that have no result yet, in order. Nothing that a line holds raises an error.
+    """Read the lines of a part that have no result yet, in order. No content of a line raises an error.
 
-    Every line must name the same model, or none must. Whatever that name stands for by now, what is asked is the batch's model.
+    Every line must name the same model, or none must. The batch's model is called, whatever the name stands for by now.
     """
     duplicates = set(part.duplicates)
     for number, line in enumerate(part.data.split(b"\n"), start=part.first_line):
@@ -84,14 +84,8 @@ def read_lines(part: LeasedPart) -> Iterator[BatchLine]:
         line_id = hashlib.blake2b(b"%d:%b" % (number, line.rstrip(b"\r")), digest_size=12).hexdigest()
         try:
             fields = parse_line(line, number)
-        except CustomIdError as error:
-            yield BatchLine(number, line_id, None, {}, LineFault("invalid_custom_id", f"line {number}: {error}"))
-            continue
-        except TooManyValuesError as error:
-            yield BatchLine(number, line_id, None, {}, LineFault("too_many_values", f"line {number}: {error}"))
-            continue
         except ValueError as error:
-            yield BatchLine(number, line_id, None, {}, LineFault("invalid_json_line", f"line {number} is no JSON: {error}"))
+            yield BatchLine(number, line_id, None, {}, _unreadable(error, number))
             continue
         custom_id = fields.get("custom_id") if isinstance(fields, dict) else None
         name = custom_id if isinstance(custom_id, str) and custom_id else None
@@ -99,22 +93,31 @@ def read_lines(part: LeasedPart) -> Iterator[BatchLine]:
         yield BatchLine(number, line_id, name, {} if fault else {**fields["body"], "model": part.model}, fault)
 
 
+def _unreadable(error: ValueError, number: int) -> LineFault:
+    match error:
+        case CustomIdError():
+            return LineFault("invalid_custom_id", f"line {number}: {error}")
+        case TooManyValuesError():
+            return LineFault("too_many_values", f"line {number}: {error}")
+    return LineFault("invalid_json_line", f"line {number} is not JSON: {error}")
+
+
 def is_blank(line: bytes) -> bool:
-    """Whether a line holds nothing but white space."""
+    """Check whether a line is empty or white space."""
     return not line or line.isspace()
 
 
 def parse_line(line: bytes, number: int) -> Any:
-    """Read a line of JSON. Halves of surrogate pairs, which no encoding can carry, become U+FFFD.
+    """Read a line of JSON. Unpaired surrogates, which no encoding can carry, become U+FFFD.
 
     Args:
         line: With or without its end.
-        number: Its number; a byte order mark before line 1 is passed over.
+        number: Its number; a byte order mark before line 1 is skipped.
 
     Raises:
-        TooManyValuesError: It holds more than ``MOST_VALUES``.
-        CustomIdError: Such a half stands in its ``custom_id``, which would be another line's then.
-        ValueError: It is no JSON, or nested more than 200 deep.
+        TooManyValuesError: It holds more than ``MOST_VALUES`` values.
+        CustomIdError: Its ``custom_id`` holds an unpaired surrogate, and would become equal to another.
+        ValueError: It is not JSON, or nested more than 200 deep.
     """
     if has_more_values(line, MOST_VALUES):
         raise TooManyValuesError(f"it holds more than {MOST_VALUES:,} values (numbers, texts, lists, objects): send it in parts")
@@ -125,11 +128,11 @@ def parse_line(line: bytes, number: int) -> Any:
     except ValueError as error:
         whole, other = (_ESCAPE.sub(partial(_paired, half), line) for half in (b"\\ufffd", b"\\ufffe"))
         if whole == line:
-            raise ValueError(_PLACE.sub(r" at byte \1", str(error))) from None
+            raise ValueError(_POSITION.sub(r" at byte \1", str(error))) from None
     fields = parse_line(whole, 0)
-    # The line itself may have U+FFFD there; so what changes with what is put in place of a half shows where one was.
+    # The line itself may hold U+FFFD, so only a value that differs between the two replacements had a surrogate.
     if isinstance(fields, dict) and fields.get("custom_id") != parse_line(other, 0).get("custom_id"):
-        raise CustomIdError("the custom_id holds half of a surrogate pair, which is no character: send a whole pair, or none")
+        raise CustomIdError("the custom_id holds half of a surrogate pair, which is not a character: send a whole pair, or none")
     return fields
 
 
@@ -138,7 +141,7 @@ def _paired(half: bytes, escape: re.Match[bytes]) -> bytes:
 
 
 def _fault(fields: Any, number: int, duplicate: bool, endpoint: str, model: str | None) -> LineFault | None:
-    """What is wrong with a line that is JSON, the first that is found."""
+    """Find the first fault of a line of JSON."""
     if not isinstance(fields, dict):
         return LineFault("invalid_json_line", f"line {number} must be an object, not {kind_of(fields)}")
     for name, kind, wanted in _FIELDS:
@@ -149,7 +152,7 @@ def _fault(fields: Any, number: int, duplicate: bool, endpoint: str, model: str 
             return LineFault("invalid_type", f"line {number}: `{name}` must be {wanted}, not {kind_of(value)}")
     if duplicate:
         quoted = _quoted(fields["custom_id"])
-        return LineFault("duplicate_custom_id", f"line {number}: the custom_id {quoted} stands on an earlier line too")
+        return LineFault("duplicate_custom_id", f"line {number}: the custom_id {quoted} is that of an earlier line too")
     if fields["method"].upper() != METHOD:
         return LineFault("invalid_method", f"line {number}: `method` must be {METHOD}, not {_quoted(fields['method'])}")
     if fields["url"] != endpoint:
@@ -169,31 +172,19 @@ def _quoted(value: object) -> str:
 
 
 def output_line(line: BatchLine, status_code: int, body: Mapping[str, Any]) -> str:
-    """A line of the output file, or, for a status from 400, of the error file; without its end.
-
-    Args:
-        line: What was asked.
-        status_code: The HTTP status that the call would have had.
-        body: The body that it would have been answered with.
-    """
+    """Write a line of the output file, or, for a status from 400, of the error file: the answer to a call, without line end."""
     response = {"status_code": status_code, "request_id": line.id, "body": body}
     return _record({"id": f"batch_req_{line.id}", "custom_id": line.custom_id, "response": response, "error": None})
 
 
 def error_line(line: BatchLine, code: str, message: str) -> str:
-    """A line of the error file for one that was not asked at all; without its end.
-
-    Args:
-        line: What could not be asked.
-        code: A name for programs to go by.
-        message: One sentence: what is wrong and where.
-    """
+    """Write a line of the error file for a line that could not be called, without line end."""
     error = {"code": code, "message": message, "line": line.number}
     return _record({"id": f"batch_req_{line.id}", "custom_id": line.custom_id, "response": None, "error": error})
 
 
 def _record(fields: Mapping[str, Any]) -> str:
-    """One line of JSON that stays one, also for programs that take U+2028 and its like for the end of a line."""
+    """Write one line of JSON, also for programs that take U+2028 and the like for the end of a line."""
     text = json.dumps(fields, ensure_ascii=False)
     if text.isascii():
         return text

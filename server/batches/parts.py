@@ -1,4 +1,4 @@
-"""Cuts an uploaded file into the parts that are stored and leased, at its line ends."""
+"""Cuts an uploaded file at line ends into the parts that are stored and leased."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from server.settings import MIB
 from server.store import FilePart
 
 PART_LINES = 128
-"""Lines of a part, at most, that are not blank."""
+"""Most lines of a part that are not blank."""
 
 PART_BYTES = MIB
-"""Bytes of a part, at most, unless one line alone has more."""
+"""Most bytes of a part, unless one line alone has more."""
 
 LONGEST_LINE = 8 * MIB
 """Bytes of a line, without its end."""
 
 LONGEST_MODEL = 256
-"""Characters of a model's name that are remembered; more than any has."""
+"""Characters of a model's name that are kept, more than any has."""
 
 
 class PartCutter:
-    """Cuts a file into parts at its line ends, and looks into each line as far as needed to know its name and model.
+    """Cuts a file into parts at line ends, and reads the name and the model of each line.
 
     A line that cannot be read is kept: it becomes a line of the batch's error file.
 
     Attributes:
-        bytes: The file's, so far.
-        lines: Those that are not blank, so far.
-        model: The one named by the first line that can be read.
+        bytes: The file's size so far.
+        lines: Lines so far that are not blank.
+        model: The model that the first readable line names.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class PartCutter:
         self.lines = 0
         self.model: str | None = None
         self._model_known = False
-        self._seen = _Seen()
+        self._seen = _NameSet()
         self._rest = bytearray()
         self._line = 0
         self._parts = 0
@@ -52,7 +52,7 @@ class PartCutter:
         self._duplicates: list[int] = []
 
     def cut(self, data: bytes) -> Iterator[FilePart]:
-        """Read on. Yields the parts that are full.
+        """Cut the next data. Yields the parts that are full.
 
         Raises:
             ApiError: A line is too long.
@@ -72,7 +72,7 @@ class PartCutter:
         self._check_length(len(self._rest))
 
     def end(self) -> FilePart | None:
-        """The last part, where anything is left for one. The file's last line may lack its end."""
+        """Cut the last part, if any data is left. The file's last line may lack its end."""
         if self._rest:
             self._take(bytes(self._rest), b"")
         return self._part() if self._whole else None
@@ -113,10 +113,10 @@ class PartCutter:
         return part
 
 
-class _Seen:
-    """Names that came before, as digests of 16 bytes, so that a million of them take about 25 MB.
+class _NameSet:
+    """A set of names as digests of 16 bytes, so that a million of them take about 25 MB.
 
-    The digests that begin with the same two bytes stand one behind the other, without these two, in one array of bytes.
+    Digests with the same first two bytes are concatenated in one array, without these two.
     """
 
     _KEPT = 14
@@ -125,14 +125,14 @@ class _Seen:
         self._arrays: dict[bytes, bytearray] = {}
 
     def add(self, name: str) -> bool:
-        """Remember a name. False where it came before."""
+        """Add a name. Returns False if it was there."""
         digest = hashlib.blake2b(name.encode(), digest_size=2 + self._KEPT).digest()
         kept = digest[2:]
         array = self._arrays.setdefault(digest[:2], bytearray())
-        place = array.find(kept)
-        while place >= 0:
-            if place % self._KEPT == 0:
+        position = array.find(kept)
+        while position >= 0:
+            if position % self._KEPT == 0:
                 return False
-            place = array.find(kept, place + 1)
+            position = array.find(kept, position + 1)
         array += kept
         return True

@@ -1,4 +1,4 @@
-"""Writes results so that they outlive the process: many in one transaction when many come at once, each as soon as it can be."""
+"""Writes results to disk, in one transaction all that arrive during the one before."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from server.metrics import Metrics
 from server.store import Result, Store, StoreUnavailableError
 
 MOST = 1024
-"""Results of one transaction."""
+"""Most results of one transaction."""
 
 RETRY_SECONDS = 2.0
-"""Between two tries while the database cannot be written to."""
+"""Pause between two tries while the database cannot be written to."""
 
 log = logging.getLogger("magistrate.batches")
 
 
 class Recorder:
-    """One writer for all results of a process.
+    """Writes all results of a process.
 
-    While a transaction is on its way to the disk results gather for the next. So a single one waits for no other, and a thousand
-    take a few transactions.
+    While a transaction is written, results gather for the next: a single result waits for no other, and a thousand take a few
+    transactions.
 
-    Args:
-        store: Where they go.
-        metrics: Where they are counted.
+    Attributes:
+        paused: Why nothing can be written at the moment.
     """
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
@@ -37,10 +36,10 @@ class Recorder:
         self._arrived = asyncio.Event()
 
     async def record(self, result: Result) -> None:
-        """Hand in a result. Returns when it is on disk, however long that takes.
+        """Record a result. Returns when it is on disk, however long that takes.
 
         Raises:
-            StoreError: The store will never take it.
+            StoreError: The store refuses it for good.
         """
         written = asyncio.get_running_loop().create_future()
         self._waiting.append((result, written))
@@ -48,7 +47,7 @@ class Recorder:
         await written
 
     async def run(self) -> None:
-        """Write what is handed in, until cancelled."""
+        """Write results until cancelled."""
         while True:
             await self._arrived.wait()
             now, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
@@ -66,7 +65,7 @@ class Recorder:
             except StoreUnavailableError as error:
                 if self.paused is None:
                     log.error("batches paused", extra={"reason": str(error)})
-                self.paused = f"results cannot be written: {error}; nothing is lost, and it goes on when they can"
+                self.paused = f"results cannot be written: {error}; nothing is lost, and batches resume when they can"
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             except Exception as error:

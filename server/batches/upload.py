@@ -1,4 +1,4 @@
-"""Takes an uploaded file off the wire and into the store, a part at a time. Memory stays the same whatever the file's size."""
+"""Receives an uploaded file and stores it part by part, in the same memory whatever its size."""
 
 from __future__ import annotations
 
@@ -26,48 +26,47 @@ logger = logging.getLogger(__name__)
 PURPOSE = "batch"
 
 PIECE_BYTES = MIB
-"""Bytes of a file that are taken off the wire before they are cut and stored."""
+"""Bytes of a file that are received before they are cut and stored."""
 
 MOST_FIELDS = 64
-"""Fields of a form, whatever they are called."""
+"""Fields of a form, whatever their names."""
 
 LONGEST_VALUE = 64
-"""Bytes of the field ``purpose`` that are looked at; more than any purpose has."""
+"""Bytes of the field ``purpose`` that are read, more than any purpose has."""
 
 LONGEST_FILENAME = 255
 """Characters."""
 
 LARGEST_FORM = 64 * 1024
-"""Bytes of a form around the file, at most, unless it has fields that nobody asked for."""
+"""Bytes of a form besides the file, unless it has unknown fields."""
 
 UNNAMED = "upload.jsonl"
 
-# RFC 2046's characters and the few more that clients use. The parser finds no boundary that holds a line's end.
+# RFC 2046's characters and a few more that clients use. The parser finds no boundary with a line end.
 _BOUNDARY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
 _LONGEST_CONTENT_TYPE = 1000
 
-
 KeepAnswer = Callable[[str, FileRecord], Answer]
-"""Makes what the call is answered out of a digest of what it sent and the file that came of it."""
+"""Makes the answer to store, from a digest of the request and the file."""
 
 
 async def receive_file(
     request: Request, store: Store, owner: str, *, quota: int | None = None, keep: KeepAnswer | None = None
 ) -> FileRecord:
-    """Store the file of a form that is being sent. Where anything goes wrong, nothing of it stays.
+    """Store the file of a form while it is received. If anything fails, nothing of the file stays.
 
     Args:
         request: A call whose body is a form with the fields ``file`` and ``purpose``, in any order. Others are ignored.
-        store: Where to.
-        owner: Whose it shall be.
-        quota: Bytes that all files of the owner's may have together.
-        keep: Makes the answer that is remembered with the file.
+        store: Receives the file.
+        owner: The caller's name.
+        quota: Most bytes of all the owner's files together.
+        keep: Makes the answer that is stored with the file.
 
     Raises:
-        ApiError: 400: it is no such form, the purpose is not ``batch``, a line is too long, or the file holds no line.
-        ClientDisconnect: The client went away.
-        StoreAnsweredError: The answer that would be remembered has been, by another call.
-        StoreError: The store cannot take it, or the owner has too much there.
+        ApiError: 400: it is not such a form, the purpose is not ``batch``, a line is too long, or the file is empty.
+        ClientDisconnect: The client disconnected.
+        StoreAnsweredError: An earlier call with the same key was answered.
+        StoreError: The store refuses the file, or the owner's quota is full.
     """
     announced = request.headers.get("content-length", "0")
     upload = _Upload(store, owner, expected=max(0, int(announced) - LARGEST_FORM), quota=quota, keep=keep)
@@ -75,17 +74,17 @@ async def receive_file(
         form = await _read_form(request, upload.add)
         return await asyncio.to_thread(upload.finish, form.filename, form.take())
     except BaseException:
-        # Also where this call is being cancelled, which would stop a plain wait at once.
+        # Shielded, because a cancelled call would stop a plain wait at once.
         await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(upload.drop)))
         raise
 
 
 async def digest_file(request: Request) -> str:
-    """The digest of the file of a form that is being sent, of which nothing is stored.
+    """Digest the file of a form while it is received, without storing it.
 
     Raises:
-        ApiError: 400: it is no form with the fields ``file`` and ``purpose``.
-        ClientDisconnect: The client went away.
+        ApiError: 400: it is not a form with the fields ``file`` and ``purpose``.
+        ClientDisconnect: The client disconnected.
     """
     content = hashlib.blake2b()
     form = await _read_form(request, lambda _, data: content.update(data))
@@ -94,7 +93,7 @@ async def digest_file(request: Request) -> str:
 
 
 async def _read_form(request: Request, take: Callable[[str, bytes], object]) -> _Form:
-    """Read a form to its end. What comes of its file is handed over in pieces, all but the last, with the file's name."""
+    """Read a form to its end. All but the last piece of its file are passed to ``take``, with the file's name."""
     form = _Form(_boundary(request.headers.get("content-type", "")))
     async with aclosing(request.stream()) as pieces:
         async for piece in pieces:
@@ -110,10 +109,10 @@ def _digest_of(filename: str, content: hashlib.blake2b) -> str:
 
 
 def _boundary(content_type: str) -> bytes:
-    """What separates the fields of a form.
+    """Read the boundary between the fields of a form.
 
     Raises:
-        ApiError: The header announces no form, or not how its fields are separated.
+        ApiError: The header announces no form, or no valid boundary.
     """
     kind, options = parse_options_header(content_type) if len(content_type) <= _LONGEST_CONTENT_TYPE else (b"", {})
     if kind.strip() != b"multipart/form-data":
@@ -129,11 +128,11 @@ def _malformed(message: str, param: str | None = None) -> ApiError:
 
 
 class _Form:
-    """A form's fields as they come.
+    """Reads a form's fields as they arrive.
 
     Attributes:
-        filename: The file's label; empty until its field begins.
-        content: Bytes of the file that came since they were last taken.
+        filename: The file's name; empty until its field begins.
+        content: Bytes of the file since they were last taken.
     """
 
     def __init__(self, boundary: bytes) -> None:
@@ -150,8 +149,8 @@ class _Form:
             boundary,
             {
                 "on_part_begin": self._begin_field,
-                "on_header_field": self._more_header,
-                "on_header_value": self._more_value,
+                "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
                 "on_header_end": self._end_header,
                 "on_headers_finished": self._begin_value,
                 "on_part_data": self._more_data,
@@ -161,10 +160,10 @@ class _Form:
         )
 
     def feed(self, piece: bytes) -> None:
-        """Read on.
+        """Read the next piece.
 
         Raises:
-            ApiError: This is no form, or not the one that is wanted.
+            ApiError: The form is malformed, or not the expected one.
         """
         try:
             self._parser.write(piece)
@@ -172,19 +171,19 @@ class _Form:
             raise _malformed(f"the form cannot be read: {error}") from None
 
     def take(self) -> bytes:
-        """What came of the file since this was last called."""
+        """Take the bytes of the file since the last call."""
         taken = bytes(self.content)
         self.content.clear()
         return taken
 
     def finish(self) -> None:
-        """Make sure that the form is whole.
+        """Check that the form is complete.
 
         Raises:
             ApiError: Its end or a field is missing.
         """
         if not self._ended:
-            raise _malformed("the form does not end with its boundary: it was cut off, or has another boundary than announced")
+            raise _malformed("the form does not end with its boundary: it was cut off, or announced another boundary")
         if not self.filename:
             raise _malformed("the form has no field `file`: send the file in one", "file")
         if self._purpose is None:
@@ -196,12 +195,6 @@ class _Form:
             raise _malformed(f"the form has more than {MOST_FIELDS} fields: send `file` and `purpose` only")
         self._disposition = b""
         self._into = None
-
-    def _more_header(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-
-    def _more_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
 
     def _end_header(self) -> None:
         if self._header.lower() == b"content-disposition":
@@ -236,14 +229,14 @@ class _Form:
 
 
 def plain_filename(sent: str) -> str:
-    """A file's name as a label: without folders, control characters and what else cannot be shown; at most 255 characters."""
+    """Reduce a file's name to a label, without folders and unprintable characters, of at most 255 characters."""
     last = re.split(r"[/\\]", sent)[-1]
     shown = "".join(letter for letter in last if letter.isprintable()).strip()
     return shown[:LONGEST_FILENAME] if shown not in ("", ".", "..") else UNNAMED
 
 
 class _Upload:
-    """A file on its way into the store. Its methods block. One call may still run in its thread as ``drop`` is called."""
+    """A file on its way into the store. Its methods block, and ``drop`` may be called while another one runs in its thread."""
 
     def __init__(self, store: Store, owner: str, *, expected: int, quota: int | None, keep: KeepAnswer | None) -> None:
         self._store = store
@@ -258,12 +251,12 @@ class _Upload:
         self._turn = threading.Lock()
 
     def add(self, filename: str, data: bytes) -> None:
-        """Store what has come."""
+        """Store the next data."""
         with self._turn:
             self._add(filename, data)
 
     def finish(self, filename: str, data: bytes) -> FileRecord:
-        """Store what came last, and make the file one that batches can read."""
+        """Store the last data and mark the file as complete."""
         with self._turn:
             file_id = self._add(filename, data)
             last = self._cutter.end()
@@ -271,15 +264,15 @@ class _Upload:
                 self._store.add_part(file_id, last, quota=self._quota)
             cutter = self._cutter
             if not cutter.lines:
-                raise ApiError(400, "the file holds no line: send one call a line, as JSON", "empty_file", "file")
+                raise ApiError(400, "the file holds no line: put one call on each line, as JSON", "empty_file", "file")
             answer = partial(self._keep, _digest_of(filename, self._content)) if self._keep else None
-            counted = {"bytes": cutter.bytes, "lines": cutter.lines}
-            finished = self._store.finish_file(file_id, **counted, model=cutter.model, answer=answer, quota=self._quota)
+            counts = {"bytes": cutter.bytes, "lines": cutter.lines}
+            finished = self._store.finish_file(file_id, **counts, model=cutter.model, answer=answer, quota=self._quota)
             self._file_id = None
             return finished
 
     def drop(self) -> None:
-        """Forget the file. One that was finished stays."""
+        """Delete the file, unless it is finished."""
         with self._turn:
             self._dropped = True
             if self._file_id is not None:
@@ -290,7 +283,7 @@ class _Upload:
 
     def _add(self, filename: str, data: bytes) -> str:
         if self._dropped:
-            raise ApiError(400, "the upload was given up", "upload_dropped")
+            raise ApiError(400, "the upload was abandoned", "upload_dropped")
         if self._file_id is None:
             begun = self._store.begin_file(self._owner, PURPOSE, filename, expected=self._expected, quota=self._quota)
             self._file_id = begun.id

@@ -1,7 +1,7 @@
-"""Refuses completions before vLLM's models read them, where these would take a server's time or fail.
+"""Refuses completions on which vLLM's own request models would spend a server's time, or fail.
 
-Pydantic writes an error for each element at fault, vLLM reads JSON that stands in a text, and neither an engine's messages nor an
-answer can hold every number and text that JSON can.
+Pydantic writes an error for each invalid element, vLLM parses JSON inside texts, and neither an engine's messages nor an answer
+can hold every number and text of JSON.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from judges.engines.pattern_guard import LONGEST
+from server.bodies import MOST_VALUES, values_of
 from server.errors import ApiError
-from server.json_values import MOST_VALUES, values_of
 from server.settings import Settings
 
 MOST_PARTS = 10_000
-"""Messages of a chat, parts of their contents and tools that they call, together."""
+"""Messages of a chat, parts of their contents and their tool calls, together."""
 
 MOST_TOOLS = 1_000
 """Tools of a chat."""
@@ -27,30 +27,26 @@ MOST_CHOICES = 128
 """Answers to one prompt (``n``)."""
 
 LARGEST_NUMBER = 2**63 - 1
-"""Of whole numbers, that an engine can be sent."""
+"""The largest whole number that can be sent to an engine."""
 
 TEXTS = {"messages", "tools", "response_format", "structured_outputs", "chat_template_kwargs", "documents"}
-"""Fields whose numbers no engine is sent as numbers."""
+"""Fields whose numbers are not sent to an engine as numbers."""
 
 
 def check_completion(body: Mapping[str, Any], settings: Settings) -> None:
-    """Look at a chat completion or a text completion.
-
-    Args:
-        body: The call's.
-        settings: For how many answers and values a call may have.
+    """Check the body of a chat completion or a text completion.
 
     Raises:
-        ApiError: 400 or 413: a field is not what it must be, or there is too much of something.
+        ApiError: 400: a field has a wrong type or value. 413: the call asks for too many answers, or has too many parts.
     """
     for name, value in body.items():
         _check_value(name, value)
     answers = body.get("n")
     if not isinstance(answers, int | None) or (answers or 1) > MOST_CHOICES:
         raise _wrong("n", f"must be a whole number of at most {MOST_CHOICES}")
-    asked = _prompts(body.get("prompt")) * (answers or 1)
-    if asked > settings.max_samples:
-        why = f"a call takes {settings.max_samples:,} answers, this one asks for {asked:,} (prompts times `n`); send a batch"
+    total = _prompts(body.get("prompt")) * (answers or 1)
+    if total > settings.max_samples:
+        why = f"a call may ask for {settings.max_samples:,} answers, not {total:,} (prompts times `n`); send a batch"
         raise ApiError(413, why, "too_many_answers", "prompt")
     _check_messages(body.get("messages"))
     tools = body.get("tools")
@@ -64,11 +60,11 @@ def _wrong(where: str, why: str) -> ApiError:
 
 
 def _check_value(name: str, value: Any) -> None:
-    """Look at what a field holds, at any depth."""
+    """Check a field's value, at any depth."""
     try:
         to_json({name: value})
     except PydanticSerializationError:
-        why = "the field `%s` holds half of a surrogate pair, which is no character: send a whole pair, or none"
+        why = "the field `%s` holds half of a surrogate pair, which is not a character: send a whole pair, or none"
         raise ApiError(400, why % ascii(name)[1:-1][:80], "invalid_value") from None
     if name not in TEXTS and any(abs(number) > LARGEST_NUMBER for number in _whole_numbers(value)):
         raise _wrong(name, "holds a whole number of more than 64 bits")
@@ -90,10 +86,10 @@ def _check_constraint(constraint: Any) -> None:
 
 
 def _prompts(prompt: Any) -> int:
-    """How many prompts a field ``prompt`` holds: a text, token ids, or a list of either.
+    """Count the prompts of a field ``prompt``: a text, token ids, or a list of either.
 
     Raises:
-        ApiError: 400: it is nothing of these.
+        ApiError: 400: it is none of these.
     """
     if not isinstance(prompt, list) or not prompt:
         return 1
@@ -106,7 +102,7 @@ def _prompts(prompt: Any) -> int:
 
 def _check_messages(messages: Any) -> None:
     if not isinstance(messages, list):
-        return  # vLLM says in a sentence what it should be
+        return  # vLLM has a clear message for this
     parts, values = len(messages), 0
     for number, message in enumerate(messages):
         where = f"messages[{number}]"
@@ -115,18 +111,18 @@ def _check_messages(messages: Any) -> None:
         content, calls = message.get("content"), message.get("tool_calls")
         if isinstance(content, list) and not all(isinstance(part, dict | str) for part in content):
             raise _wrong(f"{where}.content", "must be a text, or a list of parts that are objects")
-        parts += sum(len(held) for held in (content, calls) if isinstance(held, list))
+        parts += sum(len(items) for items in (content, calls) if isinstance(items, list))
         values += sum(values_of(text) for text in _arguments(calls))
         if parts > MOST_PARTS:
-            why = f"`messages` holds more than {MOST_PARTS:,} messages, parts of contents and calls of tools: leave some out"
+            why = f"`messages` holds more than {MOST_PARTS:,} messages, content parts and tool calls: leave some out"
             raise ApiError(413, why, "too_many_messages", "messages")
         if values > MOST_VALUES:
-            why = f"the arguments of tools in `messages` hold more than {MOST_VALUES:,} values: leave some out"
+            why = f"the arguments of tool calls in `messages` hold more than {MOST_VALUES:,} values: leave some out"
             raise ApiError(413, why, "too_many_values", "messages")
 
 
 def _arguments(calls: Any) -> Iterator[str]:
-    """The arguments that tools are called with: JSON in a text."""
+    """Read the arguments of tool calls: JSON in a text."""
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         arguments = function.get("arguments") if isinstance(function, dict) else None

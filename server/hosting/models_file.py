@@ -1,4 +1,4 @@
-"""``models.toml``: which models a server hosts, and how."""
+"""Reads ``models.toml``, which says what models a server hosts, and how."""
 
 from __future__ import annotations
 
@@ -11,36 +11,34 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from judges.catalog import repository
-from judges.engines.async_vllm import AsyncVLLMEngine
+from judges.data.described import first_fault
 from judges.engines.engine import Engine
-from judges.engines.settings import EngineSettings
+from judges.engines.settings import MEANINGLESS, EngineSettings
+from judges.engines.vllm.async_engine import AsyncVLLMEngine
 from judges.errors import MagistrateError
 
 PRESETS = ("cpu", "24gb", "80gb")
-"""Files that come with Magistrate, by the memory they are for."""
+"""Files that come with Magistrate, named by the GPU memory they are for."""
 
 
 class ModelSpec(EngineSettings):
-    """One model of ``models.toml``. It has the settings of every engine, and those by which a server shares a machine.
+    """One model of ``models.toml``: the settings of every engine, and those by which models share a machine.
 
     Attributes:
-        window: Called ``max_num_seqs`` in the file: answers of bulk written at once.
-        memory: Share of the GPU's memory that it may take.
-        tensor_parallel: GPUs that share each layer.
+        window: Answers written at once in bulk; ``max_num_seqs`` in the file.
+        gpu_memory: Share of the GPU's memory that it may use; ``memory`` in the file.
         data_parallel: Copies of the model, each on GPUs of its own.
-        max_num_batched_tokens: Tokens computed in one step; vLLM's choice by default. Fewer make a step, and so the wait of a
-            call, shorter.
+        max_num_batched_tokens: Tokens computed in one step; vLLM's choice by default. With fewer, calls wait less.
         adapters: LoRA adapters that may be loaded at once; 0 for none.
         max_lora_rank: The largest rank of an adapter.
-        answer_schema: JSON schema that answers of ``/v1/chat/completions`` follow where a client asks for no format, or for JSON.
-            A table, or the name of a JSON file beside this one.
+        answer_schema: JSON schema of answers of ``/v1/chat/completions``, unless a client asks for a format of its own. A table,
+            or the name of a JSON file beside this one.
     """
 
     model: str = Field(min_length=1)
     max_model_len: int | None = Field(None, ge=16)
     window: int | None = Field(None, ge=1, le=4096, alias="max_num_seqs")
-    memory: Annotated[float, Field(gt=0, le=1)] | None = None
-    tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    gpu_memory: float | None = Field(None, gt=0, le=1, alias="memory")
     data_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     max_num_batched_tokens: Annotated[int, Field(ge=64)] | None = None
     adapters: Annotated[int, Field(ge=0, le=64)] = 0
@@ -50,47 +48,43 @@ class ModelSpec(EngineSettings):
     @model_validator(mode="after")
     def _fits(self) -> ModelSpec:
         given = self.model_fields_set
-        only_vllm = {"memory", "tensor_parallel", "data_parallel", "adapters", "max_num_batched_tokens"} & given
-        if self.engine != "vllm" and only_vllm:
-            raise ValueError(f"{', '.join(sorted(only_vllm))} can be set for engine vllm only")
-        if self.engine == "endpoint" and "quantization" in given:
-            raise ValueError("quantization can be set for engines vllm and transformers only")
+        only_vllm = {"data_parallel", "adapters", "max_num_batched_tokens"} if self.engine != "vllm" else set()
+        meaningless = (MEANINGLESS[self.engine] - {"base_url"} | only_vllm | {"server"}) & given
+        if meaningless:
+            names = sorted(type(self).model_fields[name].alias or name for name in meaningless)
+            raise ValueError(f"{', '.join(names)} has no meaning for engine {self.engine}")
         if (self.engine == "endpoint") != (self.base_url is not None):
-            raise ValueError("base_url is for engine endpoint, which needs it")
+            raise ValueError("base_url must be set for engine endpoint, and for no other")
         return self
 
     @property
     def schema_of_answers(self) -> dict[str, Any] | None:
-        """``answer_schema``, read."""
+        """The JSON schema of ``answer_schema``."""
         assert not isinstance(self.answer_schema, str), "read_models reads the file it names"
         return self.answer_schema
 
     def open(self, *, sleeps: bool = False) -> Engine:
-        """The engine as a server hosts it, not started: vLLM in processes of its own.
+        """Make the engine without starting it; vLLM in processes of its own.
 
         Args:
-            sleeps: Whether it is to give its memory back between its turns, where it can.
+            sleeps: Whether it frees its memory while other models answer, if it can.
 
         Raises:
             MagistrateError: There is no such model, or the engine is not installed.
         """
         if self.engine != "vllm":
             return super().open()
-        return AsyncVLLMEngine(repository(self.model), options=self._options(), sleeps=sleeps, **self.engine_options())
+        return AsyncVLLMEngine(repository(self.model), sleeps=sleeps, **self.engine_options())
 
-    def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {}
-        if self.memory is not None:
-            options["gpu_memory_utilization"] = self.memory
-        if self.tensor_parallel > 1:
-            options["tensor_parallel_size"] = self.tensor_parallel
-        if self.data_parallel > 1:
-            options["data_parallel_size"] = self.data_parallel
-        if self.max_num_batched_tokens is not None:
-            options["max_num_batched_tokens"] = self.max_num_batched_tokens
+    def vllm_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            **super().vllm_options(),
+            "data_parallel_size": self.data_parallel if self.data_parallel > 1 else None,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+        }
         if self.adapters:
             options |= {"enable_lora": True, "max_loras": self.adapters, "max_lora_rank": self.max_lora_rank}
-        return options
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class ModelsFile(BaseModel):
@@ -99,7 +93,7 @@ class ModelsFile(BaseModel):
     Attributes:
         models: Served name to model.
         default: The model of a request that names none; the first by default.
-        swap: Whether the models share the memory and take turns, because they do not fit together.
+        swap: Whether the models are swapped in and out of memory, because they do not fit together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,13 +114,10 @@ class ModelsFile(BaseModel):
 
 
 def read_models(source: str) -> ModelsFile:
-    """Read a ``models.toml``, or a preset by its name.
-
-    Args:
-        source: A file, or one of ``PRESETS``.
+    """Read a ``models.toml``, or one of ``PRESETS`` by its name.
 
     Raises:
-        MagistrateError: It cannot be read, or says something that it may not; the message names the place.
+        MagistrateError: It cannot be read, or a value is not allowed; the message names the key.
     """
     if source in PRESETS:
         text, folder = resources.files("server.hosting").joinpath(f"presets/{source}.toml").read_text(), None
@@ -144,12 +135,13 @@ def read_models(source: str) -> ModelsFile:
     except tomllib.TOMLDecodeError as error:
         raise MagistrateError(f"{source} is not TOML: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise MagistrateError(f"{source}: {place}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise MagistrateError(f"{source}: {first_fault(error, ModelsFile)}") from None
     except ValueError as error:
         raise MagistrateError(f"{source}: {error}") from None
-    models = {name: spec.model_copy(update={"answer_schema": schemas[name]}) for name, spec in file.models.items()}
+    models = {
+        name: (spec if folder is None else spec.relative_to(folder)).model_copy(update={"answer_schema": schemas[name]})
+        for name, spec in file.models.items()
+    }
     return file.model_copy(update={"models": models})
 
 
@@ -167,7 +159,7 @@ def _schema(spec: ModelSpec, folder: Path | None) -> dict[str, Any] | None:
 
 
 def preset_for_this_machine() -> str:
-    """The preset for the GPU that is here, ``cpu`` where there is none."""
+    """Choose the preset for this machine's GPU, or ``cpu`` without one."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,6 +1,6 @@
-"""OpenAI's chat and text completions, by vLLM's own serving layer over an engine that we host.
+"""OpenAI's chat and text completions, by vLLM's own serving layer over a hosted engine.
 
-Its handlers are called, its routes are not mounted: what is reachable is what our own routes reach.
+Its handlers are called directly and its routes are not mounted, so only this server's routes are reachable.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from judges.engines.async_vllm import BULK, URGENT, AsyncVLLMEngine
-from judges.engines.vllm_compiler import NOT_WRITTEN
-from judges.engines.vllm_settings import ABORTED
+from judges.engines.vllm.async_engine import BULK, URGENT, AsyncVLLMEngine
+from judges.engines.vllm.compiler import NOT_WRITTEN
+from judges.engines.vllm.settings import ABORTED
 from judges.errors import EngineError, RequestError
 from server.hosting.schemas import check_schema, with_bounds_listed
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
 SERVING_LAYER = "vLLM 0.29"
-"""The first that has its serving layer where it is looked for here."""
+"""The first version with the serving layer at the module paths used here."""
 
 FAILED = "error"
-"""vLLM's reason for the end of an answer whose constraint could not be followed."""
+"""vLLM's finish reason of an answer that could not follow its constraint."""
 
 FORMATS = ("response_format", "structured_outputs", "tools", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
-"""Fields by which a client asks for a format of its own."""
+"""Fields by which a client asks for a format."""
 
 HIDDEN_FOLDER = "<path>"
-"""What vLLM itself writes in place of some folders, the model's among them."""
+"""vLLM's replacement of some folders in its messages, the model's among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent back: a JSON body, or server-sent events."""
+    """An answer: a JSON body, or server-sent events."""
 
     status: int
     body: Mapping[str, Any] | None = None
@@ -46,10 +46,10 @@ class OpenAILayer:
     """vLLM's handlers for one model.
 
     Args:
-        state: What vLLM keeps its handlers in.
-        answer_schema: JSON schema that a chat answer follows where the client asks for no format, or for JSON of any shape.
-        folder: Where the model lies, which clients are not told.
-        backend: What keeps answers to their constraints.
+        state: Holds vLLM's handlers.
+        answer_schema: JSON schema of chat answers, unless the client asks for a format of its own.
+        folder: The model's folder, which is kept out of messages.
+        backend: The constraint backend.
     """
 
     def __init__(self, state: Any, answer_schema: Mapping[str, Any] | None, folder: str, backend: str) -> None:
@@ -67,10 +67,10 @@ class OpenAILayer:
 
     @classmethod
     async def over(cls, engine: AsyncVLLMEngine, name: str, answer_schema: Mapping[str, Any] | None) -> OpenAILayer:
-        """The layer over a started engine, under the name that clients know.
+        """Make the layer over a started engine, under the name that clients use.
 
         Raises:
-            EngineError: This vLLM cannot set it up.
+            EngineError: This version of vLLM has no such layer.
         """
         from starlette.datastructures import State
 
@@ -92,14 +92,14 @@ class OpenAILayer:
         """Answer a request.
 
         Args:
-            path: Which endpoint.
+            path: The endpoint.
             body: The request's body.
-            model: The model or adapter, by the name that vLLM knows.
-            urgent: Whether somebody waits.
+            model: The model or adapter, by its name in vLLM.
+            urgent: Whether a caller waits.
 
         Raises:
-            EngineError: The engine can answer nothing more.
-            RequestError: A pattern in it cannot be compiled now.
+            EngineError: The engine has ended.
+            RequestError: A pattern cannot be compiled now.
         """
         from pydantic import ValidationError
         from vllm.entrypoints.serve.engine.protocol import ErrorResponse
@@ -119,7 +119,7 @@ class OpenAILayer:
         except (EngineError, RequestError):
             raise
         except ValidationError as error:
-            return _refusal(_in_a_sentence(error))
+            return _refusal(_sentence(error))
         except RecursionError:
             return _refusal("the request is nested too deeply")
         except Exception as error:
@@ -134,7 +134,7 @@ class OpenAILayer:
         return Reply(200, reply.model_dump(mode="json"))
 
     async def load(self, name: str, folder: str) -> int:
-        """Load a LoRA adapter under a name that was never used before. Returns vLLM's number of it.
+        """Load a LoRA adapter under a name that was never used before. Returns its number in vLLM.
 
         Raises:
             EngineError: vLLM cannot load it.
@@ -149,7 +149,7 @@ class OpenAILayer:
         return int(models.lora_requests[name].lora_int_id)
 
     async def unload(self, name: str) -> None:
-        """Forget a LoRA adapter, in vLLM's lists and in its memory."""
+        """Remove a LoRA adapter from vLLM's lists and its memory."""
         models = self._state.openai_serving_models
         known = models.lora_requests.pop(name, None)
         if known is not None:
@@ -157,7 +157,7 @@ class OpenAILayer:
 
 
 class _Guarded:
-    """An engine's client as vLLM's handlers see it. A caller's constraint is admitted before the engine sees it."""
+    """An engine's client for vLLM's handlers, which admits a caller's constraint before the engine sees it."""
 
     def __init__(self, engine: AsyncVLLMEngine) -> None:
         self._engine = engine
@@ -171,17 +171,17 @@ class _Guarded:
         Raises:
             ValueError: The constraint is refused, or an answer cannot follow it to its end.
         """
-        asked = await self._engine.admit_params(sampling_params)
+        constraint = await self._engine.admit_params(sampling_params)
         async for output in self._engine.client.generate(prompt, sampling_params, *args, **named):
-            if asked is not None and any(choice.finish_reason == FAILED for choice in output.outputs):
+            if constraint is not None and any(choice.finish_reason == FAILED for choice in output.outputs):
                 if self._engine.guard is not None:
-                    self._engine.guard.refuse(asked, NOT_WRITTEN)
+                    self._engine.guard.refuse(constraint, NOT_WRITTEN)
                 raise ValueError(NOT_WRITTEN)
             yield output
 
 
 def _leaves_open(fields: Mapping[str, Any]) -> bool:
-    """Whether a request asks for no format, or for JSON of any shape."""
+    """Check whether a request asks for no format, or for JSON of any shape."""
     given = {name: fields[name] for name in FORMATS if fields.get(name)}
     return not given or given == {"response_format": {"type": "json_object"}}
 
@@ -191,7 +191,7 @@ def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _streamed(events: AsyncIterator[str]) -> Reply:
-    """A stream from its first event on; a refusal where that is all there is."""
+    """Start a stream; if its first event is an error, refuse instead."""
     first = await anext(events, "")
     with contextlib.suppress(ValueError):
         error = json.loads(first.removeprefix("data: ")).get("error")
@@ -207,11 +207,11 @@ async def _with_first(first: str, events: AsyncIterator[str]) -> AsyncIterator[s
         yield event
 
 
-def _in_a_sentence(error: Any) -> str:
+def _sentence(error: Any) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.islower())
-    said = str(first["msg"]).removeprefix("Value error, ")
-    return f"{place}: {said}"[:500] if place else said[:500]
+    field = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.islower())
+    problem = str(first["msg"]).removeprefix("Value error, ")
+    return f"{field}: {problem}"[:500] if field else problem[:500]
 
 
 def _refusal(message: str) -> Reply:
@@ -223,11 +223,7 @@ def _openai_error(message: str, param: str | None, status: int) -> dict[str, Any
     return {"error": {"message": message, "type": kind, "param": param, "code": None}}
 
 
-def events_as_text(events: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    """Server-sent events as bytes."""
-
-    async def encoded() -> AsyncIterator[bytes]:
-        async for event in events:
-            yield event.encode(errors="replace")
-
-    return encoded()
+async def encoded(events: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """Encode server-sent events."""
+    async for event in events:
+        yield event.encode(errors="replace")

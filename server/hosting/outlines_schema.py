@@ -1,7 +1,7 @@
-"""Which JSON schemas Outlines 0.2.14 keeps: every answer is JSON and obeys the whole schema.
+"""Decides which JSON schemas Outlines 0.2.14 enforces: every answer is JSON and obeys the whole schema.
 
-Outlines looks at one word of a schema, in an order of its own, and passes over those beside it. So each schema must have one of
-the forms that are listed here; whatever is not listed is not kept.
+Outlines reads one keyword of a schema, in its own order, and ignores those beside it. So each schema must have one of the forms
+listed here; whatever is not listed is not enforced.
 """
 
 from __future__ import annotations
@@ -11,25 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-ANNOTATIONS = frozenset(
-    (
-        "title",
-        "description",
-        "default",
-        "examples",
-        "$schema",
-        "$comment",
-        "$defs",
-        "definitions",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-    )
-)
-"""Words that ask nothing of an answer."""
+ANNOTATIONS = frozenset({"title", "description", "default", "examples", "$schema", "$comment", "$defs", "definitions"}) | {
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+}
+"""Keywords that require nothing of an answer."""
 
 IDLE: dict[str, Any] = {"uniqueItems": False, "minItems": 0, "minProperties": 0, "required": [], "additionalProperties": True}
-"""By word, the value with which it asks nothing. `minLength` is not among them: even as 0 it has `format` passed over."""
+"""By keyword, the value with which it requires nothing. Not `minLength`: even 0 makes Outlines ignore `format`."""
 
 FORMS: dict[str, frozenset[str]] = {
     "$ref": frozenset(),
@@ -40,67 +30,67 @@ FORMS: dict[str, frozenset[str]] = {
     "format": frozenset({"type"}),
     "type": frozenset(),
 }
-"""By the word that makes a form, the words that may stand beside it. The first that a schema has counts."""
+"""By the keyword that makes a form, those that may stand beside it. The first that a schema has decides."""
 
 COUNTS = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
-"""By type, the fewest and the most."""
+"""By type, the keywords of its least and greatest length."""
 
 SCALARS = ("string", "integer", "number", "boolean", "null")
 
 FORMATS = ("uuid",)
-"""Those of which every answer is one. Outlines' dates have a 31 February, its times no zone, its URIs and addresses quotes."""
+"""Formats that every answer has. Outlines' dates have a 31 February, its times no zone, its URIs and addresses quotes."""
 
 MAX_REFS = 4
-"""References within one another. Outlines leaves out a property that has more."""
+"""Nested references. Outlines omits a property that has more."""
 
 MAX_COUNT = 2**63
-"""Counts beyond it are passed over, and whole numbers beyond it rounded."""
+"""Outlines ignores lengths beyond this, and rounds whole numbers."""
 
 _WORDS = frozenset(FORMS).union(*FORMS.values(), *COUNTS.values(), {"items"})
 _REFERENCE = re.compile(r"#(/[^/~%]+)*")
 
 
 def not_kept(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What of a schema is not kept, and where it stands, each fit to be a sentence's subject."""
+    """Find the parts of a schema that are not enforced, each worded as the subject of a sentence."""
     return _Walk(schema).faults(schema, "schema", ())
 
 
 class _Walk:
-    """A walk through a schema and the definitions that it uses."""
+    """A walk through a schema and the definitions that it references."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._seen: set[tuple[str, int]] = set()
 
-    def faults(self, node: Any, place: str, refs: tuple[str, ...]) -> Iterator[str]:
-        """The faults of one schema and of those in it, ``refs`` being the references that led to it."""
+    def faults(self, node: Any, path: str, refs: tuple[str, ...]) -> Iterator[str]:
+        """Find the faults of one schema and of those in it, to which the references ``refs`` led."""
         if not isinstance(node, Mapping):
-            yield f"{place}, which is no object,"
+            yield f"{path}, which is not an object,"
             return
         form = next((word for word in FORMS if word in node), None)
-        yield from _strangers(node, place, form, refs)
+        yield from _unknown_keywords(node, path, form, refs)
         if form is None:
-            yield f"{place}, which allows anything,"
+            yield f"{path}, which allows anything,"
         elif form == "$ref":
-            yield from self._reference(node["$ref"], place, refs)
+            yield from self._reference(node["$ref"], path, refs)
         elif form == "anyOf":
-            yield from self._choices(node["anyOf"], place, refs)
+            yield from self._choices(node["anyOf"], path, refs)
         elif form in ("enum", "const"):
-            yield from _values(node, form, place)
+            yield from _values(node, form, path)
         elif form == "properties":
-            yield from self._object(node, place, refs)
+            yield from self._object(node, path, refs)
         elif form == "format":
-            yield from _format(node, place)
+            yield from _format(node, path)
         else:
-            yield from self._type(node, place, refs)
+            yield from self._type(node, path, refs)
 
-    def _reference(self, ref: Any, place: str, refs: tuple[str, ...]) -> Iterator[str]:
+    def _reference(self, ref: Any, path: str, refs: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(ref, str) or not _REFERENCE.fullmatch(ref):
-            yield f"`$ref` in {place}, which is not of the form `#/$defs/NAME`,"
+            yield f"`$ref` in {path}, which is not of the form `#/$defs/NAME`,"
         elif ref in refs:
-            yield f"`$ref` in {place}, which leads back to itself,"
+            yield f"`$ref` in {path}, which leads back to itself,"
         elif len(refs) == MAX_REFS:
-            yield f"`$ref` in {place}, within {MAX_REFS} others,"
+            yield f"`$ref` in {path}, within {MAX_REFS} others,"
         elif (ref, len(refs)) not in self._seen:
             self._seen.add((ref, len(refs)))
             yield from self.faults(self._target(ref), _inside("schema", *ref.split("/")[1:]), (*refs, ref))
@@ -111,50 +101,50 @@ class _Walk:
             target = target.get(name) if isinstance(target, Mapping) else None
         return target
 
-    def _choices(self, choices: Any, place: str, refs: tuple[str, ...]) -> Iterator[str]:
+    def _choices(self, choices: Any, path: str, refs: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(choices, list) or not choices:
-            yield f"`anyOf` in {place}, which lists no schema,"
+            yield f"`anyOf` in {path}, which lists no schema,"
             return
         for number, choice in enumerate(choices):
-            yield from self.faults(choice, _inside(place, "anyOf", number), refs)
+            yield from self.faults(choice, _inside(path, "anyOf", number), refs)
 
-    def _object(self, node: Mapping[str, Any], place: str, refs: tuple[str, ...]) -> Iterator[str]:
+    def _object(self, node: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterator[str]:
         properties = node["properties"]
         if node.get("type", "object") != "object":
-            yield f"`type` beside `properties` in {place}"
+            yield f"`type` beside `properties` in {path}"
         if not isinstance(node.get("additionalProperties", True), bool):
-            yield f"`additionalProperties` beside `properties` in {place}"
+            yield f"`additionalProperties` beside `properties` in {path}"
         if not isinstance(properties, Mapping):
-            yield f"`properties` in {place}, which is no object,"
+            yield f"`properties` in {path}, which is not an object,"
             return
-        yield from _required(node.get("required", []), properties, place)
+        yield from _required(node.get("required", []), properties, path)
         for name, part in properties.items():
             if not _is_plain(name):
-                yield f"the name `{name[:80]}`, which JSON writes otherwise, in {place}.properties"
-            yield from self.faults(part, _inside(place, "properties", name), refs)
+                yield f"the name `{name[:80]}`, which JSON writes otherwise, in {path}.properties"
+            yield from self.faults(part, _inside(path, "properties", name), refs)
 
-    def _type(self, node: Mapping[str, Any], place: str, refs: tuple[str, ...]) -> Iterator[str]:
+    def _type(self, node: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterator[str]:
         kind = node["type"]
         if kind == "array" and "items" in node:
-            yield from _counts(node, "array", place)
-            yield from self.faults(node["items"], _inside(place, "items"), refs)
+            yield from _counts(node, "array", path)
+            yield from self.faults(node["items"], _inside(path, "items"), refs)
         elif kind == "string":
-            yield from _counts(node, "string", place)
+            yield from _counts(node, "string", path)
         elif kind in ("array", "object"):
-            yield f"`type: {kind}` without `{'items' if kind == 'array' else 'properties'}` in {place}"
-        elif not _types(kind) or any(one not in SCALARS for one in _types(kind)):
-            yield f"`type` in {place}, which is not one or several of {', '.join(SCALARS)},"
+            yield f"`type: {kind}` without `{'items' if kind == 'array' else 'properties'}` in {path}"
+        elif not _types(kind) or any(name not in SCALARS for name in _types(kind)):
+            yield f"`type` in {path}, which is not one or several of {', '.join(SCALARS)},"
 
 
-def _strangers(node: Mapping[str, Any], place: str, form: str | None, refs: tuple[str, ...]) -> Iterator[str]:
-    """The words that do not belong to a schema's form."""
+def _unknown_keywords(node: Mapping[str, Any], path: str, form: str | None, refs: tuple[str, ...]) -> Iterator[str]:
+    """Find the keywords that do not belong to a schema's form."""
     known = ANNOTATIONS.union({form}, FORMS[form] if form else (), _words_of_type(node) if form == "type" else ())
     for word, value in node.items():
         idle = word in IDLE and value == IDLE[word]
-        if word in known or idle or (word == "$id" and place == "schema" and not refs):
+        if word in known or idle or (word == "$id" and path == "schema" and not refs):
             continue
         beside = f" beside `{form}`" if form and word in _WORDS else ""
-        yield f"`{word[:80]}`{beside} in {place}"
+        yield f"`{word[:80]}`{beside} in {path}"
 
 
 def _words_of_type(node: Mapping[str, Any]) -> Set[str]:
@@ -162,43 +152,43 @@ def _words_of_type(node: Mapping[str, Any]) -> Set[str]:
     return {*COUNTS.get(kind, ()), *(("items",) if kind == "array" else ())}
 
 
-def _values(node: Mapping[str, Any], form: str, place: str) -> Iterator[str]:
+def _values(node: Mapping[str, Any], form: str, path: str) -> Iterator[str]:
     values = node[form] if form == "enum" else [node[form]]
     if not isinstance(values, list) or not values:
-        yield f"`enum` in {place}, which lists no value,"
+        yield f"`enum` in {path}, which lists no value,"
         return
     for value in values:
-        said = json.dumps(value)[:80]
+        quoted = json.dumps(value)[:80]
         if not _is_written_exactly(value):
-            yield f"the value {said} of `{form}` in {place}"
+            yield f"the value {quoted} of `{form}` in {path}"
         if "type" in node and not any(_has_type(value, kind) for kind in _types(node["type"])):
-            yield f"the value {said} of `{form}` beside another `type` in {place}"
+            yield f"the value {quoted} of `{form}` beside another `type` in {path}"
 
 
-def _format(node: Mapping[str, Any], place: str) -> Iterator[str]:
+def _format(node: Mapping[str, Any], path: str) -> Iterator[str]:
     if node.get("type") != "string":
-        yield f"`format` without `type: string` in {place}"
+        yield f"`format` without `type: string` in {path}"
     if node["format"] not in FORMATS:
-        yield f"`format: {str(node['format'])[:80]}` in {place}"
+        yield f"`format: {str(node['format'])[:80]}` in {path}"
 
 
-def _required(required: Any, properties: Mapping[str, Any], place: str) -> Iterator[str]:
+def _required(required: Any, properties: Mapping[str, Any], path: str) -> Iterator[str]:
     if not isinstance(required, list):
-        yield f"`required` in {place}, which is no list,"
+        yield f"`required` in {path}, which is not a list,"
         return
     for name in required:
         if not isinstance(name, str) or name not in properties:
-            yield f"`required` in {place}, which names {json.dumps(name)[:80]} and `properties` does not,"
+            yield f"`required` in {path}, which names {json.dumps(name)[:80]} and `properties` does not,"
 
 
-def _counts(node: Mapping[str, Any], kind: str, place: str) -> Iterator[str]:
+def _counts(node: Mapping[str, Any], kind: str, path: str) -> Iterator[str]:
     counts = [(word, node[word]) for word in COUNTS[kind] if word in node]
     for word, count in counts:
         if type(count) is not int or not 0 <= count < MAX_COUNT:
-            yield f"`{word}` in {place}, which is no whole number from 0 on,"
+            yield f"`{word}` in {path}, which is not a whole number from 0 on,"
             return
     if len(counts) == 2 and counts[0][1] > counts[1][1]:
-        yield f"`{counts[0][0]}` above `{counts[1][0]}` in {place}"
+        yield f"`{counts[0][0]}` above `{counts[1][0]}` in {path}"
 
 
 def _types(kind: Any) -> list[Any]:
@@ -214,7 +204,7 @@ def _has_type(value: Any, kind: Any) -> bool:
 
 
 def _is_written_exactly(value: Any) -> bool:
-    """Whether Outlines' pattern of a value is the value: it rounds long numbers, and writes names as patterns."""
+    """Check that Outlines' pattern matches only the value: it rounds long numbers, and takes names for patterns."""
     if isinstance(value, list):
         return all(map(_is_written_exactly, value))
     if isinstance(value, Mapping):
@@ -225,9 +215,9 @@ def _is_written_exactly(value: Any) -> bool:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether JSON writes a name as it is: Outlines does not escape it."""
+    """Check that a name needs no escapes in JSON: Outlines adds none."""
     return json.dumps(name, ensure_ascii=False) == f'"{name}"'
 
 
-def _inside(place: str, *names: str | int) -> str:
-    return ".".join((place, *(str(name)[:80] for name in names)))
+def _inside(path: str, *names: str | int) -> str:
+    return ".".join((path, *(str(name)[:80] for name in names)))

@@ -1,4 +1,4 @@
-"""Whether answers keep the JSON schema of a request that asks for a strict one, by the constraint backend (xgrammar 0.2.8)."""
+"""Refuses strict JSON schemas that the constraint backend does not enforce (xgrammar 0.2.8)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import Any
 
 from server.hosting.outlines_schema import not_kept
 
-PASSED_OVER = {"xgrammar": {"not", "if", "then", "else", "dependentRequired", "dependentSchemas"}}
-"""Words that a backend passes over without a word. guidance refuses what it does not know."""
+IGNORED = {"xgrammar": {"not", "if", "then", "else", "dependentRequired", "dependentSchemas"}}
+"""Keywords that a backend silently ignores. guidance refuses what it does not know."""
 
 BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-"""Words whose schemas stand under names of the caller's."""
+"""Keywords that hold schemas under the caller's names."""
 
 BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 
 VALUES = {"const", "enum", "default", "examples", "required"}
-"""Words that hold values, no schemas."""
-
+"""Keywords that hold values, not schemas."""
 
 MOST_LISTED = 1_000
-"""Whole numbers between two bounds that are listed one by one."""
+"""Most whole numbers between two bounds that are listed."""
 
 
 def with_bounds_listed(fields: Mapping[str, Any], backend: str) -> Mapping[str, Any]:
-    """A request whose schema lists the whole numbers between two bounds, where the backend keeps lists and no bounds."""
+    """List the whole numbers between two bounds in a request's schema, for a backend that enforces lists and not bounds."""
     form = fields.get("response_format")
-    asked = form.get("json_schema") if isinstance(form, Mapping) else None
-    if backend != "outlines" or not isinstance(form, Mapping) or not isinstance(asked, Mapping):
+    wanted = form.get("json_schema") if isinstance(form, Mapping) else None
+    if backend != "outlines" or not isinstance(form, Mapping) or not isinstance(wanted, Mapping):
         return fields
-    return {**fields, "response_format": {**form, "json_schema": {**asked, "schema": _listed(asked.get("schema"))}}}
+    return {**fields, "response_format": {**form, "json_schema": {**wanted, "schema": _listed(wanted.get("schema"))}}}
 
 
 def _listed(schema: Any) -> Any:
@@ -49,7 +48,7 @@ def _listed_within(word: str, value: Any) -> Any:
 
 
 def _between(schema: Mapping[str, Any]) -> range | None:
-    """The whole numbers that a schema's bounds allow, where they are few."""
+    """List the whole numbers that a schema's bounds allow, if they are few."""
     bounds = [(word, schema[word]) for word in BOUNDS if word in schema]
     if any(type(bound) is not int for _, bound in bounds):
         return None
@@ -61,26 +60,26 @@ def _between(schema: Mapping[str, Any]) -> range | None:
 
 
 def check_schema(fields: Mapping[str, Any], backend: str) -> None:
-    """Look at the schema of a request.
+    """Check the schema of a request.
 
     Raises:
-        ValueError: There is none, or it asks to be strict and an answer would not keep all of it.
+        ValueError: The schema is missing, or it is strict and the backend does not enforce all of it.
     """
     form = fields.get("response_format")
     if not isinstance(form, Mapping) or form.get("type") != "json_schema":
         return
-    asked = form.get("json_schema")
-    schema = asked.get("schema") if isinstance(asked, Mapping) else None
-    if not isinstance(asked, Mapping) or not isinstance(schema, Mapping):
+    wanted = form.get("json_schema")
+    schema = wanted.get("schema") if isinstance(wanted, Mapping) else None
+    if not isinstance(wanted, Mapping) or not isinstance(schema, Mapping):
         raise ValueError(
             "`response_format.json_schema.schema` must be a JSON schema, an object: put the schema of the answer there"
         )
-    if not isinstance(asked.get("strict"), bool | None):
+    if not isinstance(wanted.get("strict"), bool | None):
         raise ValueError("`response_format.json_schema.strict` must be true, false or null")
-    fault = next(_faults(schema, backend), None) if asked.get("strict") else None
+    fault = next(_faults(schema, backend), None) if wanted.get("strict") else None
     if fault:
         raise ValueError(
-            f"{fault} is not kept by this model's constraints ({backend}): leave it out, or leave `strict` out and look at the "
+            f"{fault} is not enforced by this model's constraints ({backend}): leave it out, or leave `strict` out and check the "
             "answer yourself"
         )
 
@@ -88,21 +87,21 @@ def check_schema(fields: Mapping[str, Any], backend: str) -> None:
 def _faults(schema: Mapping[str, Any], backend: str) -> Iterator[str]:
     if backend == "outlines":
         return not_kept(schema)
-    passed_over = PASSED_OVER.get(backend, set())
-    return (f"`{word}` in {place}" for place, word in _words(schema, "schema") if word in passed_over)
+    ignored = IGNORED.get(backend, set())
+    return (f"`{word}` in {path}" for path, word in _words(schema, "schema") if word in ignored)
 
 
-def _words(schema: Any, place: str) -> Iterator[tuple[str, str]]:
-    """The words of a schema and of those in it, and where each stands."""
+def _words(schema: Any, path: str) -> Iterator[tuple[str, str]]:
+    """List the keywords of a schema and of those in it, each with its path."""
     if isinstance(schema, list):
         for number, part in enumerate(schema):
-            yield from _words(part, f"{place}.{number}")
+            yield from _words(part, f"{path}.{number}")
     if not isinstance(schema, Mapping):
         return
     for word, value in schema.items():
-        yield place, word
+        yield path, word
         if word in BY_NAME and isinstance(value, Mapping):
             for name, part in value.items():
-                yield from _words(part, f"{place}.{word}.{str(name)[:80]}")
+                yield from _words(part, f"{path}.{word}.{str(name)[:80]}")
         elif word not in VALUES:
-            yield from _words(value, f"{place}.{word}")
+            yield from _words(value, f"{path}.{word}")

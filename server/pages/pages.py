@@ -1,4 +1,4 @@
-"""The pages: the models, a caller's batches and what came of them, for people to read in a browser."""
+"""The pages for a browser: the models, a caller's batches and their results."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evals.plain_text import plain
+from evals.reports.wording import plain
 from judges.errors import MagistrateError
-from server.court import Court
 from server.errors import LONGEST_MESSAGE, ApiError, fault_of, printable
-from server.pages.lines import read_result
-from server.pages.words import BATCH_WORDS, MODEL_WORDS, human_time, machine_time, number
+from server.pages.wording import BATCH_WORDS, MODEL_WORDS, human_time, machine_time, number, read_result
 from server.routes.batches import BATCH_ID
-from server.routes.files import ENDED, LONGEST_ID, error_file_id, output_file_id
+from server.routes.files import error_file_id, output_file_id
+from server.routes.shared import ENDED, LONGEST_ID, PoolNow, StoreNow
 from server.safety.callers import CallerNow
-from server.safety.limits import PAGE_POLICY
-from server.store import Store
+from server.safety.middleware import PAGE_POLICY
 
 BATCHES_SHOWN = 20
 RESULTS_SHOWN = 20
@@ -34,9 +32,9 @@ LINES_SHOWN = 50
 LAST_LINE = 2**63 - 1
 
 DOCS_POLICY = f"{PAGE_POLICY}; img-src 'self' data:"
-"""Swagger's style sheet has its pictures in itself."""
+"""Swagger's style sheet embeds its pictures."""
 
-FAULTS = {401: "This server asks for a key", 404: "There is no such page", 429: "Too many calls", 503: "Not now"}
+FAULTS = {401: "This server requires a key", 404: "There is no such page", 429: "Too many calls", 503: "Not available now"}
 
 
 def _environment() -> Environment:
@@ -46,7 +44,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=plain,  # whatever a template shows comes through here, so no text of a caller's is forgotten
+        finalize=plain,  # applied to everything that a template shows, so that no text of a caller's is missed
     )
     environment.filters |= {"number": number, "human_time": human_time, "machine_time": machine_time}
     environment.globals |= {"batch_words": BATCH_WORDS, "model_words": MODEL_WORDS, "ended": ENDED}
@@ -57,10 +55,10 @@ _templates = Jinja2Templates(env=_environment())
 
 
 class PageRoute(APIRoute):
-    """A route whose faults are told on a page too."""
+    """A route whose faults are pages too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
+        """Wrap the handler so that a fault becomes a page."""
         answer = super().get_route_handler()
 
         async def answer_in_html(request: Request) -> Response:
@@ -79,10 +77,10 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
 def add_pages(app: FastAPI) -> None:
-    """Have an application show the pages. Its ``state`` must have a store, settings, a court and a desk by the first request.
+    """Add the pages to an application. Its ``state`` must have a store, settings, a pool and batches by the first request.
 
     Args:
-        app: With the files of FastAPIOffline, but without its page, whose inline script browsers are told not to run.
+        app: With the files of FastAPIOffline, but without its page, whose inline script the page policy forbids.
     """
     app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
@@ -90,21 +88,25 @@ def add_pages(app: FastAPI) -> None:
 
 @router.get("/dashboards/")
 def dashboards(request: Request, caller: CallerNow) -> Response:
-    """What the studies have published."""
+    """List what studies have published."""
     folder: Path = request.app.state.settings.dashboards
     names = sorted(page.parent.name for page in folder.glob("*/index.html")) if folder.is_dir() else []
     return _page(request, "dashboards.html", {"caller": caller.name, "names": names, "folder": folder.name})
 
 
 @router.get("/")
-def front(request: Request, caller: CallerNow, after: Annotated[str | None, Query(max_length=LONGEST_ID)] = None) -> Response:
-    """The models, the caller's batches and the latest results."""
-    store: Store = request.app.state.store
-    court: Court = request.app.state.court
+def front(
+    request: Request,
+    caller: CallerNow,
+    store: StoreNow,
+    pool: PoolNow,
+    after: Annotated[str | None, Query(max_length=LONGEST_ID)] = None,
+) -> Response:
+    """Show the models, the caller's batches and the latest results."""
     batches = store.batches(caller.name, after=after, limit=BATCHES_SHOWN + 1)
     context = {
-        "hosts": list(court.hosts.values()),
-        "paused": request.app.state.desk.paused,
+        "models": list(pool.models.values()),
+        "paused": request.app.state.batches.paused,
         "batches": batches[:BATCHES_SHOWN],
         "older": batches[BATCHES_SHOWN - 1].id if len(batches) > BATCHES_SHOWN else None,
         "after": after,
@@ -119,32 +121,32 @@ def front(request: Request, caller: CallerNow, after: Annotated[str | None, Quer
 def batch(
     request: Request,
     caller: CallerNow,
+    store: StoreNow,
     batch_id: str,
     after: Annotated[int, Query(ge=0, le=LAST_LINE)] = 0,
     failed: bool = False,
 ) -> Response:
-    """One batch, and its results in the order of its lines.
+    """Show a batch, and its results in the order of its lines.
 
     Args:
-        after: The results begin behind this line.
+        after: Number of the line to start after.
         failed: Whether only lines that failed are shown.
     """
-    store: Store = request.app.state.store
-    found = store.batch(batch_id, caller.name) if BATCH_ID.fullmatch(batch_id) else None
-    if found is None:
+    record = store.batch(batch_id, caller.name) if BATCH_ID.fullmatch(batch_id) else None
+    if record is None:
         raise ApiError(404, "You have no batch with this id.")
-    results = list(islice(store.results(found.id, failed=failed or None, after_line=after), LINES_SHOWN + 1))
+    results = list(islice(store.results(record.id, failed=failed or None, after_line=after), LINES_SHOWN + 1))
     lines = [read_result(result) for result in results[:LINES_SHOWN]]
     context = {
-        "paused": request.app.state.desk.waits_because(found),
-        "batch": found,
-        "file": store.file(found.input_file_id, caller.name),
-        "output_file": output_file_id(found),
-        "error_file": error_file_id(found) if found.failed else None,
+        "paused": request.app.state.batches.waits_because(record),
+        "batch": record,
+        "file": store.file(record.input_file_id, caller.name),
+        "output_file": output_file_id(record),
+        "error_file": error_file_id(record) if record.failed else None,
         "lines": lines,
         "after": after,
         "failed": failed,
-        # No more than this many lines lie in between, so going back passes over none of them.
+        # At most this many lines lie in between, so none is skipped.
         "before": max(0, lines[0].number - 1 - LINES_SHOWN) if after and lines and not failed else None,
         "next": lines[-1].number if len(results) > LINES_SHOWN else None,
     }
@@ -153,7 +155,7 @@ def batch(
 
 @router.get("/docs")
 def docs(request: Request) -> Response:
-    """The reference of the API, to try things in."""
+    """Show the reference of the API, in which calls can be tried."""
     return _templates.TemplateResponse(request, "docs.html", headers={"content-security-policy": DOCS_POLICY})
 
 

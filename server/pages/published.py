@@ -1,4 +1,4 @@
-"""The dashboards that studies publish: whole pages in a file each, with their scripts inside."""
+"""Serves the dashboards that studies publish: pages of one file each, with their scripts inside."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FRAME_POLICY = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; form-action 'none'; frame-ancestors 'none'"
 )
-"""What browsers let a published page do: run what stands in it. It is no page of the server's to them, and may ask for nothing.
+"""The policy of a published page: it may run its own scripts, and request nothing from anywhere.
 
-It stands in a frame, since a page of its own could lead its reader elsewhere, and take along what it knows. Where a frame may be
-led, the policy of the page around it says: nowhere."""
+It is shown in a frame, since a page by itself could send its reader elsewhere along with its data. The policy of the page around
+the frame forbids the frame to navigate."""
 
 FILE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-"""What they let other files do, of which some kinds may have scripts too, such as pictures in SVG."""
+"""The policy of other files, some of which may have scripts too, such as SVG pictures."""
 
 FRAME = """\
 <!DOCTYPE html>
@@ -39,7 +39,7 @@ FRAME = """\
 """
 
 BASE = '<base href="about:srcdoc">'
-"""A page in a frame would take links to its own parts for links to the page around it."""
+"""Without it, a framed page would resolve links to its own sections against the page around it."""
 
 _BEGIN = re.compile(r"\s*<!doctype[^>]*>|", re.IGNORECASE)
 _TITLE = re.compile("<title>([^<]*)</title>", re.IGNORECASE)
@@ -49,7 +49,7 @@ class Published(StaticFiles):
     """The files of published studies."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """A file. A page stands in a frame."""
+        """Serve a file; a page is put in a frame."""
         response = await super().get_response(path, scope)
         if not response.headers.get("content-type", "").startswith("text/html"):
             response.headers["content-security-policy"] = FILE_POLICY
@@ -58,7 +58,7 @@ class Published(StaticFiles):
         return await asyncio.to_thread(_framed, Path(response.path), response.status_code)
 
     def is_not_modified(self, response_headers: Headers, request_headers: Headers) -> bool:
-        """Never: what a browser has kept may have come without the frame."""
+        """Never: a browser may have cached the file without the frame."""
         return False
 
 
@@ -66,5 +66,5 @@ def _framed(path: Path, status: int) -> Response:
     page = path.read_text(encoding="utf-8", errors="replace")
     title = _TITLE.search(page)
     shown = html.escape(html.unescape(title[1]).strip()) if title else "A study"
-    content = FRAME.format(title=shown, page=html.escape(_BEGIN.sub(lambda found: found[0] + BASE, page, count=1)))
+    content = FRAME.format(title=shown, page=html.escape(_BEGIN.sub(lambda match: match[0] + BASE, page, count=1)))
     return HTMLResponse(content, status, {"content-security-policy": FRAME_POLICY, "cache-control": "no-store"})

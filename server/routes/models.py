@@ -1,19 +1,19 @@
-"""The hosted models, and the adapters that are loaded into them."""
+"""The hosted models and their adapters."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from server.bodies import Body
-from server.court import Court
 from server.errors import ERRORS, ApiError
-from server.hosting.host import Host
+from server.hosting.hosted_model import HostedModel
+from server.routes.shared import PoolNow, StoreNow
 from server.safety.callers import CallerNow
-from server.store import AdapterRecord, Store
+from server.store import AdapterRecord
 
 router = APIRouter(tags=["models"])
 
@@ -21,9 +21,9 @@ router = APIRouter(tags=["models"])
 class Model(BaseModel):
     """A model that requests can name, or a version of an adapter."""
 
-    id: str = Field(description="The name to ask for it by.")
+    id: str = Field(description="The name that requests give.")
     object: Literal["model"] = "model"
-    created: int = Field(description="When the server took it up, in seconds since 1970.")
+    created: int = Field(description="When the server began to host it, in seconds since 1970.")
     owned_by: str = "magistrate"
     root: str = Field(description="The repository or folder of the model.")
     parent: str | None = Field(None, description="The model that an adapter belongs to.")
@@ -43,9 +43,11 @@ class AdapterRequest(Body):
     """An adapter to load."""
 
     name: str = Field(
-        max_length=64, description="A name for it. Loading other weights under it makes a new version.", examples=["weak-spots"]
+        max_length=64,
+        description="Its name. Other weights under the same name are a new version.",
+        examples=["weak-spots"],
     )
-    path: str = Field(max_length=4096, description="Its folder on the server, in one of those that it was started with.")
+    path: str = Field(max_length=4096, description="Its folder on the server, within a folder that the server was started with.")
     model: str | None = Field(None, max_length=256, description="The model it belongs to; the server's default if left out.")
 
 
@@ -57,67 +59,60 @@ class DeletedAdapter(BaseModel):
     deleted: Literal[True] = True
 
 
-def _models_of(host: Host) -> list[Model]:
-    length = host.context
+def _models_of(model: HostedModel) -> list[Model]:
     base = Model(
-        id=host.name,
-        created=host.created,
-        root=host.spec.model,
-        max_model_len=length,
-        state=host.state,
-        reason=host.reason,
+        id=model.name,
+        created=model.created,
+        root=model.spec.model,
+        max_model_len=model.context,
+        state=model.state,
+        reason=model.reason,
     )
-    return [base, *(base.model_copy(update={"id": adapter.name, "parent": host.name}) for adapter in host.adapters)]
+    return [base, *(base.model_copy(update={"id": adapter.name, "parent": model.name}) for adapter in model.adapters)]
 
 
 @router.get("/v1/models", responses=ERRORS)
-async def list_models(request: Request, caller: CallerNow) -> Models:
+async def list_models(caller: CallerNow, pool: PoolNow) -> Models:
     """List the models, the default first."""
-    court: Court = request.app.state.court
-    return Models(data=[model for host in court.hosts.values() for model in _models_of(host)])
+    return Models(data=[entry for model in pool.models.values() for entry in _models_of(model)])
 
 
 @router.get("/v1/models/{name:path}", responses=ERRORS)
-async def get_model(name: str, request: Request, caller: CallerNow) -> Model:
-    """One model, or one version of an adapter."""
-    court: Court = request.app.state.court
-    host, adapter = court.find(name)
-    return next(model for model in _models_of(host) if model.id == (adapter.name if adapter else host.name))
+async def get_model(name: str, caller: CallerNow, pool: PoolNow) -> Model:
+    """Describe a model, or a version of an adapter."""
+    model, adapter = pool.find(name)
+    return next(entry for entry in _models_of(model) if entry.id == (adapter.name if adapter else model.name))
 
 
 @router.post("/v1/adapters", responses=ERRORS)
-async def load_adapter(body: AdapterRequest, request: Request, caller: CallerNow) -> Model:
-    """Load a LoRA adapter while the server runs. The answer's `id` names this version of it for good.
+async def load_adapter(body: AdapterRequest, caller: CallerNow, pool: PoolNow, store: StoreNow) -> Model:
+    """Load a LoRA adapter while the server runs. The answer's `id` always stands for this version of it.
 
-    It stays loaded, also when the server is started again, until it is unloaded.
+    It stays loaded until it is unloaded, also across restarts of the server.
     """
-    court: Court = request.app.state.court
-    store: Store = request.app.state.store
-    host, of_adapter = court.find(body.model)
+    model, of_adapter = pool.find(body.model)
     if of_adapter is not None:
         raise ApiError(400, "an adapter belongs to a model, not to another adapter", param="model")
-    if body.name in court.hosts:
-        raise ApiError(400, f"`{body.name}` is the name of a model", param="name")
-    adapter = await host.load_adapter(body.name, body.path)
-    record = AdapterRecord(host.name, adapter.name, body.name, adapter.digest, latest=True)
+    if body.name in pool.models:
+        raise ApiError(400, f"`{body.name}` is the name of a model: choose another name", param="name")
+    adapter = await model.load_adapter(body.name, body.path)
+    record = AdapterRecord(model.name, adapter.name, body.name, adapter.digest, latest=True)
     await asyncio.to_thread(store.keep_adapter, record)
-    return next(model for model in _models_of(host) if model.id == adapter.name)
+    return next(entry for entry in _models_of(model) if entry.id == adapter.name)
 
 
 @router.delete("/v1/adapters/{name}", responses=ERRORS)
-async def unload_adapter(name: str, request: Request, caller: CallerNow) -> DeletedAdapter:
+async def unload_adapter(name: str, caller: CallerNow, pool: PoolNow, store: StoreNow) -> DeletedAdapter:
     """Unload an adapter: the latest version of that name, or the version named. Not while batches wait for it."""
-    court: Court = request.app.state.court
-    store: Store = request.app.state.store
-    for host in court.hosts.values():
-        adapter = host.adapters.find(name)
+    for model in pool.models.values():
+        adapter = model.adapters.find(name)
         if adapter is None:
             continue
         lines = (await asyncio.to_thread(store.depth)).get(adapter.name, 0)
         if lines:
             message = f"batches have {lines:,} lines left for {adapter.name}; cancel them, or wait until they are done"
             raise ApiError(409, message, "conflict")
-        if await host.unload_adapter(adapter.name):
-            await asyncio.to_thread(store.forget_adapter, host.name, adapter.name)
+        if await model.unload_adapter(adapter.name):
+            await asyncio.to_thread(store.forget_adapter, model.name, adapter.name)
             return DeletedAdapter(id=adapter.name)
     raise ApiError(404, f"there is no adapter `{name[:80]}`", code="model_not_found")

@@ -1,4 +1,4 @@
-"""For whoever runs the server: whether it lives, whether it is ready, and its figures."""
+"""For operators: whether the server is alive, whether it is ready, and its metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from server.batches.desk import Desk
-from server.court import Court
 from server.errors import ERRORS
 from server.metrics import Metrics
+from server.routes.shared import BatchesNow, PoolNow
 from server.safety.callers import CallerNow
 
 router = APIRouter(tags=["operations"])
@@ -24,18 +23,18 @@ class Health(BaseModel):
 
 
 class ModelState(BaseModel):
-    """How a model is."""
+    """The state of a model."""
 
     state: str = Field(description="waiting, loading, ready, asleep, restarting or failed.")
     reason: str | None = Field(None, description="Why it is not ready.")
-    restarts: int = Field(description="How often its engine died and was started again.")
+    restarts: int = Field(description="How often its engine died and was restarted.")
 
 
 class Readiness(BaseModel):
-    """How the server is."""
+    """The state of the server."""
 
-    ready: bool = Field(description="Whether every model can be asked.")
-    paused: str | None = Field(description="Why batches do not move at the moment.")
+    ready: bool = Field(description="Whether every model can answer.")
+    paused: str | None = Field(description="Why batches make no progress at the moment.")
     models: dict[str, ModelState]
 
 
@@ -45,24 +44,21 @@ async def health() -> Health:
     return Health()
 
 
-@router.get("/ready", responses={503: {"model": Readiness, "description": "Some model cannot be asked yet."}})
-async def ready(request: Request, response: Response) -> Readiness:
-    """Say whether every model can be asked: 200 if so, else 503. Either answer says what is wrong with a model."""
-    court: Court = request.app.state.court
-    desk: Desk = request.app.state.desk
-    models = {
-        host.name: ModelState(state=host.state, reason=host.reason, restarts=host.restarts) for host in court.hosts.values()
-    }
-    able = all(host.available for host in court.hosts.values())
-    response.status_code = 200 if able else 503
-    return Readiness(ready=able, paused=desk.paused, models=models)
+@router.get("/ready", responses={503: {"model": Readiness, "description": "Some model cannot answer yet."}})
+async def ready(response: Response, pool: PoolNow, batches: BatchesNow) -> Readiness:
+    """Say whether every model can answer: 200 if so, else 503. Either way the answer has the state of every model."""
+    hosted = pool.models.values()
+    models = {model.name: ModelState(state=model.state, reason=model.reason, restarts=model.restarts) for model in hosted}
+    available = all(model.available for model in hosted)
+    response.status_code = 200 if available else 503
+    return Readiness(ready=available, paused=batches.paused, models=models)
 
 
 @router.get("/metrics", responses=ERRORS, response_class=Response)
-async def metrics(request: Request, caller: CallerNow) -> Response:
-    """The server's figures, as Prometheus reads them."""
-    found: Metrics = request.app.state.metrics
-    for host in request.app.state.court.hosts.values():
-        found.model_is(host.name, host.state)
-    content, kind = await asyncio.to_thread(found.exposition)
+async def metrics(request: Request, caller: CallerNow, pool: PoolNow) -> Response:
+    """The server's metrics, as Prometheus reads them."""
+    current: Metrics = request.app.state.metrics
+    for model in pool.models.values():
+        current.model_is(model.name, model.state)
+    content, kind = await asyncio.to_thread(current.exposition)
     return Response(content, media_type=kind)

@@ -1,1 +1,0 @@
-"""Who may call the server, how much they may send, and what is written down about it."""

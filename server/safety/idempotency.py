@@ -1,4 +1,4 @@
-"""Calls that carry an ``Idempotency-Key``: sent again, such a call is given the first one's answer, and makes nothing anew."""
+"""Calls with an ``Idempotency-Key``: a repeated call gets the first one's answer and has no second effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from server.errors import ApiError
 from server.safety.callers import Caller
-from server.safety.limits import header_values
+from server.safety.middleware import header_values
 from server.store import Answer, Store
 
 LONGEST_KEY = 255
@@ -21,11 +21,11 @@ LONGEST_KEY = 255
 
 @dataclass(frozen=True, slots=True)
 class KeyedCall:
-    """A call that carries a key.
+    """A call with an idempotency key.
 
     Attributes:
-        store: Remembers answers.
-        owner: Who calls.
+        store: Keeps answers.
+        owner: The caller's name.
         key: The caller's name for the call.
     """
 
@@ -34,34 +34,31 @@ class KeyedCall:
     key: str
 
     async def was_answered(self) -> bool:
-        """Whether a call with this key was answered before."""
+        """Check whether an earlier call with this key was answered."""
         return await asyncio.to_thread(self.store.answer, self.owner, self.key) is not None
 
     async def first_answer(self, digest: str) -> Response:
-        """What the first call with this key was answered.
-
-        Args:
-            digest: Of what this call asks for.
+        """Repeat the answer to the first call with this key.
 
         Raises:
-            ApiError: 400: the first one asked for something else.
+            ApiError: 400: the first call was another request.
         """
-        found = await asyncio.to_thread(self.store.answer, self.owner, self.key)
-        if found is None or found.digest != digest:
-            message = "this `Idempotency-Key` came with another request before: take a new key for each request"
+        answer = await asyncio.to_thread(self.store.answer, self.owner, self.key)
+        if answer is None or answer.digest != digest:
+            message = "this `Idempotency-Key` was used for another request: use a new key for each request"
             raise ApiError(400, message, "idempotency_key_reused")
-        return Response(found.text, media_type="application/json", headers={"idempotent-replayed": "true"})
+        return Response(answer.text, media_type="application/json", headers={"idempotent-replayed": "true"})
 
     def answer(self, digest: str, shown: BaseModel) -> Answer:
-        """What is remembered of it."""
+        """Make the answer that the store keeps."""
         return Answer(self.key, digest, shown.model_dump_json())
 
 
 def keyed_call(request: Request, caller: Caller) -> KeyedCall | None:
-    """The call as one that carries a key; ``None`` where it carries none.
+    """Read a call's idempotency key; ``None`` if it has none.
 
     Raises:
-        ApiError: 400: it carries several, or one that is empty or too long.
+        ApiError: 400: it has several, or one that is empty or too long.
     """
     sent = header_values(request.scope, b"idempotency-key")
     if not sent:
@@ -72,6 +69,6 @@ def keyed_call(request: Request, caller: Caller) -> KeyedCall | None:
     return KeyedCall(request.app.state.store, caller.name, sent[0])
 
 
-def digest_of(*asked: str) -> str:
-    """A digest of what a call asks for, beginning with its method and path."""
-    return hashlib.blake2b("\0".join(asked).encode(errors="surrogatepass"), digest_size=32).hexdigest()
+def digest_of(*parts: str) -> str:
+    """Digest a request: its method and path, then whatever else determines its effect."""
+    return hashlib.blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=32).hexdigest()

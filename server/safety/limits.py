@@ -1,119 +1,47 @@
-"""Middleware that turns away what no route should see: too much, too slowly, compressed, or sent by another site's page."""
+"""Middleware that refuses requests of other sites' pages, and bodies that are too large, too slow or compressed."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 import time
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.bodies import ValueCount
 from server.errors import MESSAGES, ApiError, response_to
-from server.json_values import ValueCount
-from server.safety.logs import current_request
+from server.safety.middleware import Middleware, header_values
 from server.settings import Settings
 
 LEAST_RATE = 1024
-"""Bytes a second that a body must come at, on average, to be given more than ``body_seconds``."""
+"""Average bytes a second from which a body may take longer than ``body_seconds``."""
 
 LINGER_SECONDS = 1.0
-"""How long to go on reading a body that was refused. A connection closed on unread bytes may take the answer with it."""
+"""Seconds for which a refused body is still read: closing a connection with unread bytes may lose the answer."""
 
-REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-PAGE_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 
-def header_values(scope: Scope, name: bytes) -> list[str]:
-    """Every value that a request gives a header.
+class HostCheck(Middleware):
+    """Refuses requests of other sites' pages, which a browser on this machine would send.
 
-    Args:
-        scope: The request's.
-        name: The header's, in lower case.
-    """
-    return [value.decode("latin-1").strip() for found, value in scope["headers"] if found == name]
-
-
-class RequestId:
-    """Middleware that names a request: as the client does, in ``X-Request-Id``, or by 32 hexadecimal digits.
-
-    The name is in the answer's header, in the log, and in ``request.state.request_id``.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Name the request, and have it answered."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        given = header_values(scope, b"x-request-id")
-        name = given[0] if len(given) == 1 and REQUEST_ID.fullmatch(given[0]) else secrets.token_hex(16)
-        scope.setdefault("state", {})["request_id"] = name
-        # Left set: what the server logs of a request that failed, it logs after this has returned.
-        current_request.set(name)
-        header = (b"x-request-id", name.encode("ascii"))
-
-        async def naming(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), header]
-            await send(message)
-
-        await self.app(scope, receive, naming)
-
-
-class PageHeaders:
-    """Middleware that has browsers trust nothing but the server itself: no other site's scripts or frames, no guessed types."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, with more headers."""
-
-        async def guarding(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(raw=list(message.get("headers", ())))
-                headers.setdefault("x-content-type-options", "nosniff")
-                if headers.get("content-type", "").lower().startswith("text/html"):
-                    headers.setdefault("content-security-policy", PAGE_POLICY)
-                    headers.setdefault("x-frame-options", "DENY")
-                    headers.setdefault("referrer-policy", "no-referrer")
-                message["headers"] = headers.raw
-            await send(message)
-
-        await self.app(scope, receive, guarding if scope["type"] == "http" else send)
-
-
-class HostCheck:
-    """Middleware against pages of other sites, which a browser on this machine lets send requests to it.
-
-    A page can have its own name resolve to this machine, so on a server that only this machine reaches ``Host`` must be a name
-    for it. A page can also post across sites, so ``Origin`` must be the host itself for all that may change something.
-
-    Args:
-        app: What answers.
-        settings: The server's. ``hosts`` are taken besides the loopback names.
+    A page can have its own name resolve to this machine (DNS rebinding), so on a server that only this machine reaches ``Host``
+    must be one of its names. A page can also post across sites, so ``Origin`` must be the host for every unsafe method.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app = app
+        super().__init__(app)
         bare = f"[{settings.host}]" if ":" in settings.host else settings.host
         self.names = LOCAL_NAMES | {bare.lower()} | {host.lower() for host in settings.hosts}
         self.any_name = not settings.loopback and not settings.hosts
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the request answered, or refuse it."""
-        fault = self._fault(scope) if scope["type"] == "http" else None
-        if fault is not None:
-            await response_to(fault, scope)(scope, receive, send)
-            return
-        await self.app(scope, receive, send)
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it."""
+        fault = self._fault(scope)
+        await (self.app if fault is None else response_to(fault, scope))(scope, receive, send)
 
     def _fault(self, scope: Scope) -> ApiError | None:
         hosts = header_values(scope, b"host")
@@ -122,19 +50,19 @@ class HostCheck:
         host = hosts[0].lower() if hosts else ""
         if not self.any_name and host not in self.names and _without_port(host) not in self.names:
             return ApiError(
-                421, "the `Host` header names no host of this server; its setting `hosts` may add one", "unknown_host"
+                421, "the `Host` header names no host of this server; the setting `hosts` can add one", "unknown_host"
             )
         if scope["method"] in SAFE_METHODS:
             return None
         for origin in header_values(scope, b"origin"):
             if not _same_host(origin.lower(), host):
-                return ApiError(403, "a page of another site sent this request, which this server does not take", "cross_site")
+                return ApiError(403, "a page of another site sent this request, which this server refuses", "cross_site")
         return None
 
 
 def _without_port(host: str) -> str:
-    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+?)\.?(?::\d{1,5})?", host)
-    return found[1] if found else ""
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\[\]]+?)\.?(?::\d{1,5})?", host)
+    return match[1] if match else ""
 
 
 def _same_host(origin: str, host: str) -> bool:
@@ -146,28 +74,20 @@ def _same_host(origin: str, host: str) -> bool:
     return default is not None and parts.netloc.removesuffix(default) == host.removesuffix(default)
 
 
-class BodyLimit:
-    """Middleware that holds a request's body to a size, a pace and a number of values, and takes none that is compressed.
+class BodyLimit(Middleware):
+    """Limits the size, the pace and the number of values of a request's body, and refuses compressed ones.
 
-    A request that is answered before its body has come to an end closes its connection; else the rest would be read for as long
-    as the client cares to send it.
-
-    Args:
-        app: What answers.
-        settings: The server's, for ``max_body``, what larger bodies a few routes take, ``max_values`` of all but these, and
-            ``body_seconds``.
+    A request that is answered before its body has ended closes its connection; otherwise the rest would be read for as long as
+    the client sends it.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app = app
+        super().__init__(app)
         self.settings = settings
         self.larger = {("POST", "/v1/files"): settings.max_upload, ("POST", "/v1/assignments"): settings.max_matrix}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the request answered, or refuse it."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it."""
         larger = self.larger.get((scope["method"], scope["path"]))
         limit = larger or self.settings.max_body
         body = _Body(scope, receive, send, limit, None if larger else self.settings.max_values, self.settings.body_seconds)
@@ -185,13 +105,13 @@ class BodyLimit:
 
 
 def _announced_fault(scope: Scope, limit: int) -> ApiError | None:
-    """What a request's headers say is wrong with its body."""
+    """Find what a request's headers already show to be wrong with its body."""
     for encoding in header_values(scope, b"content-encoding"):
         if encoding.lower() not in ("", "identity"):
             return ApiError(415, "this server takes no compressed body: send it without `Content-Encoding`", "compressed_body")
     for length in header_values(scope, b"content-length"):
         if not re.fullmatch(r"[0-9]{1,18}", length):
-            return ApiError(400, "the `Content-Length` header is no number of bytes", "invalid_content_length")
+            return ApiError(400, "the `Content-Length` header is not a number of bytes", "invalid_content_length")
         if int(length) > limit:
             return _too_large(limit)
     return None
@@ -202,13 +122,13 @@ def _too_large(limit: int) -> ApiError:
 
 
 def too_many_values(most: int) -> ApiError:
-    """What is said of JSON with more values than a call may hold."""
+    """Make the fault of JSON with more values than a call may have."""
     why = f"the body holds more than the {most:,} values (numbers, texts, lists, objects) this server takes: send it in parts"
     return ApiError(413, why, "too_many_values")
 
 
 class _Body:
-    """One request's body, on its way from the client to the application."""
+    """One request's body on its way from the client to the application."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int, most_values: int | None, seconds: float) -> None:
         self.scope = scope
@@ -228,11 +148,11 @@ class _Body:
         self._ended = False
 
     async def receive(self) -> Message:
-        """The next piece of the body.
+        """Receive the next piece of the body.
 
         Raises:
-            ApiError: The body is too large, holds too many values, is not in UTF-8 or comes too slowly. Whatever the application
-                makes of it, that is answered.
+            ApiError: The body is too large, holds too many values, is not in UTF-8 or comes too slowly. This is the answer even
+                if the application swallows it.
         """
         if self._ended:
             return await self._receive()
@@ -253,7 +173,7 @@ class _Body:
         return message
 
     def _fault_with(self, piece: bytes) -> ApiError | None:
-        """What is wrong with the body, now that one more piece has come."""
+        """Find what is wrong with the body after one more piece."""
         self._bytes += len(piece)
         if self._bytes > self.limit:
             return _too_large(self.limit)
@@ -269,7 +189,7 @@ class _Body:
         return self._announced and not self._ended
 
     async def _in_time(self) -> Message:
-        """The next message. Only time spent on waiting for the client counts, not what the application takes."""
+        """Receive the next message. Only time spent waiting for the client counts, not the application's."""
         allowed = min(self.seconds, self.seconds + self._bytes / LEAST_RATE - self._waited)
         began = time.monotonic()
         try:
@@ -279,7 +199,7 @@ class _Body:
             self._waited += time.monotonic() - began
 
     async def send(self, message: Message) -> None:
-        """Pass a piece of the answer on, unless the body was refused meanwhile: then that is the answer."""
+        """Send a piece of the answer, unless the body was refused meanwhile: then the refusal is the answer."""
         if self.fault is not None and not self.started and not self._refusing:
             return
         if message["type"] == "http.response.start":
@@ -304,7 +224,7 @@ class _Body:
         try:
             async with asyncio.timeout(LINGER_SECONDS):
                 message = await self._receive()
-                # A client that is always ready with more leaves the time-out no moment to come in.
+                # A client that always has more ready leaves the timeout no chance to fire, so check the clock too.
                 while message["type"] == "http.request" and message.get("more_body", False) and time.monotonic() < end:
                     message = await self._receive()
         except TimeoutError:

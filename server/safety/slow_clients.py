@@ -1,7 +1,7 @@
-"""The server's side of a connection, which gives no client more time or memory than it needs.
+"""Connections with limits on the time and memory of each client.
 
-uvicorn waits for ever for the end of a request's head and for an answer to be taken. So a few thousand connections that send a
-byte now and then would keep everyone else out. The slowness of a request's *body* is for ``server.safety.limits``.
+uvicorn waits for ever for the end of a request's head and for a client to read its answer, so a few thousand connections that
+send a byte now and then would keep everyone else out. Slow *bodies* are handled in ``server.safety.limits``.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from server.errors import ApiError, error_json
 from server.settings import Settings
 
 MAX_HEAD = 64 * 1024
-"""Bytes of a request's head. Also of what may come inside a body without being part of it."""
+"""Bytes of a request's head, and of what may come inside a body without being part of it."""
 
 SPARE_FILES = 128
-"""Open files left for everything that is no connection."""
+"""Open files reserved for anything but connections."""
 
 LEAST_RATE = 1024
-"""Bytes a second at which an answer must be taken."""
+"""Bytes a second at which a client must read an answer."""
 
 
 class _RefusedError(Exception):
-    """Stops the parser, which reports it as a fault of the request's."""
+    """Stops the parser, which reports it as a malformed request."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
     """A connection with limits. ``guarded_protocol`` makes the class for a server's settings.
 
     Attributes:
-        head_seconds: Seconds that a request's head may take, from the connection's begin or from the head's first byte.
-        answer_seconds: Seconds for which a client may take less than ``LEAST_RATE`` of an answer.
+        head_seconds: Seconds that a request's head may take, from the start of the connection or the head's first byte.
+        answer_seconds: Seconds for which a client may read an answer more slowly than ``LEAST_RATE``.
         most_connections: Open connections. One more is answered 503 at once.
     """
 
@@ -57,26 +57,26 @@ class GuardedProtocol(HttpToolsProtocol):
         self._replayed: list[bytes | memoryview] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the clock, or turn the client away where there are too many."""
+        """Start the clock, or refuse the client if there are too many connections."""
         super().connection_made(transport)  # type: ignore[arg-type]
         if len(self.connections) > self.most_connections:
             self._refuse(ApiError(503, "the server has too many connections; call again in a second", "too_many_connections"))
         else:
-            self._expect_head()
+            self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all clocks."""
-        self._head_has_come()
-        self._forget_answer()
+        self._stop_head_timer()
+        self._stop_answer_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless it is more than a head may have."""
+        """Parse what arrived, unless it is larger than a head may be."""
         if self.transport.is_closing():
             return
         if not self._in_body:
-            # Also for an empty line between two requests, of which the parser says nothing.
-            self._expect_head()
+            # Also for an empty line between two requests, which the parser does not report.
+            self._start_head_timer()
         self._without_body += len(data)
         pieces: list[bytes | memoryview] = [data]
         while pieces and not self.transport.is_closing():
@@ -88,10 +88,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(_TOO_LARGE)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Parse a request for another protocol once more, as one for this.
+        """Parse a request for a protocol upgrade again, without its upgrade.
 
-        The parser stops behind the head of such a request, and would read its body as the next request. Java's own client sends
-        one at first for everything.
+        The parser stops after the head of such a request, and would read its body as the next request. Java's own client sends
+        one first for everything.
         """
         stop = sys.exception()
         assert isinstance(stop, httptools.HttpParserUpgrade)
@@ -107,17 +107,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self._replayed = [b"\r\n".join([*lines, b"", b""]), memoryview(self._fed)[stop.args[0] :]]
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Start the clock of a head."""
         super().on_message_begin()
-        self._expect_head()
+        self._start_head_timer()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, but for those behind a body: they would change a request that is being answered."""
+        """Keep a header, unless it follows a body: it would change a request that is being answered."""
         if not self._in_body:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A head has come."""
+        """Check the size of a head and stop its clock."""
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD:
             self._refusal = _TOO_LARGE
             raise _RefusedError
@@ -125,18 +125,18 @@ class GuardedProtocol(HttpToolsProtocol):
             if self.parser.get_method() == b"CONNECT":
                 raise _RefusedError
             return
-        self._head_has_come()
+        self._stop_head_timer()
         self._without_body = 0
         self._in_body = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body has come."""
+        """Pass on a piece of a body."""
         self._without_body = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A whole request has come."""
+        """Pass on the end of a request."""
         if self.parser.should_upgrade():
             return
         self._without_body = 0
@@ -144,28 +144,28 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer has been given, which the client has yet to take."""
+        """Start the clock of an answer that the client has yet to read."""
         super().on_response_complete()
         if self.transport.get_write_buffer_size():
-            self._expect_taking()
+            self._start_answer_timer()
 
     def pause_writing(self) -> None:
-        """The client takes an answer more slowly than it is given."""
+        """Start the clock when the client reads more slowly than the answer is written."""
         super().pause_writing()
-        self._expect_taking()
+        self._start_answer_timer()
 
     def resume_writing(self) -> None:
-        """The client has taken most of what there was."""
+        """Stop the clock when the client has read most of the buffer."""
         super().resume_writing()
-        self._forget_answer()
+        self._stop_answer_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, in the form of all other faults."""
-        self._refuse(self._refusal or ApiError(400, "this is no valid HTTP request", "invalid_http"))
+        """Answer what is not HTTP, in the form of all other faults."""
+        self._refuse(self._refusal or ApiError(400, "this is not a valid HTTP request", "invalid_http"))
 
     def _refuse(self, fault: ApiError) -> None:
-        """Answer without asking the application, and hang up. A request that came before it is answered first."""
-        self._head_has_come()
+        """Answer without the application and close the connection. An earlier request is answered first."""
+        self._stop_head_timer()
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering and not self._in_body:
             self.cycle.keep_alive = False
@@ -181,52 +181,52 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.write(STATUS_LINE[fault.status] + b"\r\n".join([*head, b"", body]))
         self.transport.close()
         if self.transport.get_write_buffer_size():
-            self._expect_taking()
+            self._start_answer_timer()
 
-    def _expect_head(self) -> None:
+    def _start_head_timer(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)
+            self._head_timer = self.loop.call_later(self.head_seconds, self._end_late_head)
 
-    def _head_has_come(self) -> None:
+    def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _head_is_late(self) -> None:
+    def _end_late_head(self) -> None:
         self._head_timer = None
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
         else:
-            # An answer to the request before is on its way: the connection ends with it.
+            # The earlier request is still being answered: the connection ends with it.
             self.cycle.keep_alive = False
 
-    def _expect_taking(self) -> None:
-        self._forget_answer()
+    def _start_answer_timer(self) -> None:
+        self._stop_answer_timer()
         left = self.transport.get_write_buffer_size()
-        self._answer_timer = self.loop.call_later(self.answer_seconds, self._answer_is_late, left)
+        self._answer_timer = self.loop.call_later(self.answer_seconds, self._end_late_answer, left)
 
-    def _forget_answer(self) -> None:
+    def _stop_answer_timer(self) -> None:
         if self._answer_timer is not None:
             self._answer_timer.cancel()
             self._answer_timer = None
 
-    def _answer_is_late(self, before: int) -> None:
+    def _end_late_answer(self, before: int) -> None:
         self._answer_timer = None
         left = self.transport.get_write_buffer_size()
         if left > max(0, before - self.answer_seconds * LEAST_RATE):
             self.transport.abort()
         elif left:
-            self._expect_taking()
+            self._start_answer_timer()
 
 
 _TOO_LARGE = ApiError(431, f"the request's head is larger than {MAX_HEAD:,} bytes", "head_too_large")
 
 
 def guarded_protocol(settings: Settings) -> type[GuardedProtocol]:
-    """The class of a server's connections, for uvicorn's ``http``.
+    """Make the class of a server's connections, for uvicorn's ``http``.
 
-    Where the process may open fewer files than ``settings.max_connections``, there are fewer connections: without a file left
-    for the next one, a server accepts nothing and says nothing.
+    If the process may open fewer files than ``settings.max_connections``, fewer connections are accepted: a server that runs
+    out of files accepts nothing and says nothing.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = settings.max_connections
@@ -237,13 +237,7 @@ def guarded_protocol(settings: Settings) -> type[GuardedProtocol]:
 
 
 def serving_config(app: ASGIApp, settings: Settings, **options: Any) -> uvicorn.Config:
-    """uvicorn's configuration for a server: where it listens, with guarded connections and nothing logged but by us.
-
-    Args:
-        app: The application.
-        settings: The server's.
-        options: More of ``uvicorn.Config``'s arguments.
-    """
+    """Configure uvicorn for a server, with guarded connections and without uvicorn's own log."""
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -253,7 +247,7 @@ def serving_config(app: ASGIApp, settings: Settings, **options: Any) -> uvicorn.
         log_config=None,
         access_log=False,
         server_header=False,
-        # A header could otherwise say that a call from afar comes from this machine.
+        # Otherwise a header could claim that a remote call comes from this machine.
         proxy_headers=False,
         **options,
     )

@@ -1,6 +1,5 @@
-"""What the server must not forget: keys, uploaded files, batches, their queue and their results."""
+"""The server's durable state: keys, uploaded files, batches, their queue and their results."""
 
-from server.store.errors import StoreAnsweredError, StoreConflictError, StoreError, StoreQuotaError, StoreUnavailableError
 from server.store.records import (
     AdapterRecord,
     Answer,
@@ -12,6 +11,11 @@ from server.store.records import (
     Key,
     LeasedPart,
     Result,
+    StoreAnsweredError,
+    StoreConflictError,
+    StoreError,
+    StoreQuotaError,
+    StoreUnavailableError,
 )
 from server.store.store import Store
 

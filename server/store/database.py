@@ -1,29 +1,33 @@
-"""A database and its transactions. Whatever the database fails with leaves here as a StoreError that says why."""
+"""The database and its transactions. Every failure of the database leaves this module as a StoreError that says why."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, Float, cast, event, func, literal
+from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, Float, Select, cast, event, func, literal
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from server.store.errors import StoreError, StoreUnavailableError
+from server.store.records import StoreError, StoreUnavailableError
 from server.store.room import LOG_BYTES, Room
 
-LONGEST_WORDS = 400
-"""Characters of what a database says that are passed on."""
+LONGEST_REASON = 400
+"""Characters of a database's message that are passed on."""
 
 COPY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 
+INCREMENTAL = 2
+"""What SQLite answers for ``auto_vacuum`` that returns pages in steps."""
+
 STEP_PAGES = 1024
-"""Pages that a SQLite file gives back to the disk in one transaction."""
+"""Pages that a SQLite file returns to the disk in one transaction."""
 
 _PASSING_SQLITE = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -31,30 +35,25 @@ _PASSING_SQLITE = {
     sqlite3.SQLITE_LOCKED: "the database is locked by another process",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
     sqlite3.SQLITE_CANTOPEN: "the database's file cannot be opened",
-    sqlite3.SQLITE_NOMEM: "the memory is used up",
+    sqlite3.SQLITE_NOMEM: "the memory is exhausted",
 }
 
 _PASSING_POSTGRESQL = {
     "53100": "the disk is full",
-    "53200": "PostgreSQL's memory is used up",
+    "53200": "PostgreSQL's memory is exhausted",
     "53300": "PostgreSQL has too many connections",
-    "40001": "another transaction came in between",
-    "40P01": "another transaction came in between",
+    "40001": "another transaction interfered",
+    "40P01": "another transaction interfered",
     "55P03": "the database is locked by another process",
-    "25006": "PostgreSQL takes no changes now",
+    "25006": "PostgreSQL is read-only at the moment",
 }
 
 _PASSING_CLASSES = ("08", "57", "58")
-"""SQLSTATE classes: connection faults, an operator's intervention, faults of the system that PostgreSQL runs on."""
+"""SQLSTATE classes: connection exception, operator intervention, system error."""
 
 
 class Database:
-    """Connections to one database, to be used from any number of threads.
-
-    Args:
-        engine: SQLAlchemy's, for SQLite or PostgreSQL.
-        room: The disk of a SQLite file that a server keeps room on.
-    """
+    """Connections to one database, for any number of threads."""
 
     def __init__(self, engine: Engine, room: Room | None = None) -> None:
         self.engine = engine
@@ -62,7 +61,7 @@ class Database:
         self.is_sqlite = engine.dialect.name == "sqlite"
         self._writer = engine.execution_options(magistrate_writes=True)
         self._fast_writer = engine.execution_options(magistrate_writes=True, magistrate_durable=False)
-        # SQLite lets writers in by chance and makes them sleep in between; in turn is faster and fair.
+        # SQLite admits writers at random and has them sleep in between; a lock is faster and fair.
         self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         if self.is_sqlite:
             event.listen(engine, "connect", _prepare_sqlite)
@@ -70,29 +69,27 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads.
+        """Open a transaction that only reads.
 
         Raises:
-            StoreError: The database refused.
-            StoreUnavailableError: It cannot do it now.
+            StoreError: The database refused; a StoreUnavailableError if a later try may succeed.
         """
-        with _faults_told(), self.engine.begin() as connection:
+        with _store_errors(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self, *, durable: bool = True, more: int = 0) -> Iterator[Connection]:
-        """A transaction that writes, committed at the end, or undone where anything is raised.
+        """Open a transaction that writes. It is committed at the end, or rolled back if anything is raised.
 
         Args:
-            durable: Whether it is on disk when this ends. One that is not so is there with the next one that is, and a
-                crash of the machine in between undoes it.
-            more: Bytes that it adds, about. A SQLite on a disk that is too full for them takes none.
+            durable: Whether it is on disk when it ends. Otherwise the next durable one takes it there, and a crash of the
+                machine in between undoes it.
+            more: Approximate bytes that it adds. It is refused if a SQLite file's disk has no room for them.
 
         Raises:
-            StoreError: The database refused.
-            StoreUnavailableError: It cannot do it now.
+            StoreError: The database refused; a StoreUnavailableError if a later try may succeed.
         """
-        with _faults_told(), self._turn:
+        with _store_errors(), self._turn:
             if more and self._room is not None:
                 self._require(self._room, more)
             with (self._writer if durable else self._fast_writer).begin() as connection:
@@ -104,55 +101,54 @@ class Database:
         with self.engine.connect() as connection:
             spare = _free_bytes(connection)
             if room.needed(more, spare) > room.free:
-                # The log may be long only because it was, and nothing that is in it still needed.
+                # The log keeps its length after its content was copied, so copy before refusing.
                 _run(connection, COPY_LOG)
             room.require(more, spare)
 
     @contextmanager
     def freeing(self) -> Iterator[Connection]:
-        """A transaction that deletes. It works on a full disk too, and there the disk has the room back at the end.
+        """Open a transaction that deletes. It works on a full disk too, and returns the freed room to it.
 
         Raises:
-            StoreError: The database refused.
-            StoreUnavailableError: It cannot do it now.
+            StoreError: The database refused; a StoreUnavailableError if a later try may succeed.
         """
         with self.lending() as short:
             with self.writing() as connection:
                 yield connection
-            # What is deleted stays so, whether or not the disk has its room back.
+            # The deletion is committed, whether or not the room can be returned.
             with suppress(StoreError):
                 while short and self.shrink():
                     pass
 
     def lending(self) -> AbstractContextManager[bool]:
-        """Use the room that is kept on the disk, where there is little else. Yields whether that is so."""
+        """Use the reserve on the disk if little else is free. Yields whether it is used."""
         return nullcontext(False) if self._room is None else self._room.lent()
 
     def keep_room(self) -> None:
-        """Keep room on the disk of a SQLite file, as far as there is some."""
+        """Reserve room on the disk of a SQLite file, if there is some."""
         if self._room is not None:
             self._room.keep()
 
     def shrink(self) -> bool:
-        """Give some of what is free in a SQLite file back to the disk. Returns whether there is more to give back."""
+        """Return free pages of a SQLite file to the disk. Returns whether more can be returned."""
         if not self.is_sqlite:
             return False
-        with _faults_told(), self._turn, self.engine.connect() as connection:
+        with _store_errors(), self._turn, self.engine.connect() as connection:
             before = _free_bytes(connection)
             if not before:
                 return False
-            # The file is cut as the log is copied into it.
+            # The file becomes shorter when the log is copied into it.
             _run(connection, f"PRAGMA incremental_vacuum({STEP_PAGES}); {COPY_LOG}")
             return 0 < _free_bytes(connection) < before
 
     def now(self) -> ColumnElement[float]:
-        """Seconds since 1970: by PostgreSQL's clock, which servers share, or by this machine's."""
+        """Tell the time in seconds since 1970: by PostgreSQL's clock, which servers share, or by this machine's."""
         if self.is_sqlite:
             return literal(time.time(), Float(53))
         return cast(func.extract("epoch", func.statement_timestamp()), Float(53))
 
     def this_second(self) -> ColumnElement[int]:
-        """The same in whole seconds."""
+        """Tell the time in whole seconds since 1970."""
         if self.is_sqlite:
             return literal(int(time.time()), BigInteger)
         return cast(func.floor(self.now()), BigInteger)
@@ -164,35 +160,44 @@ class Database:
             self._room.forget()
 
 
-class Area:
-    """A part of what a store does, on its database."""
+class Repository:
+    """Tables of a database, and what is done with them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def _all(self, query: Select[Any]) -> Sequence[Any]:
+        with self._database.reading() as connection:
+            return connection.execute(query).all()
+
+    def _first(self, query: Select[Any]) -> Any:
+        return next(iter(self._all(query)), None)
 
 
 def _prepare_sqlite(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
     # Python's driver would begin transactions of its own, and too late.
     connection.isolation_level = None
     cursor = connection.cursor()
-    # Before anything is written: a file that has its first page cannot be made one that gives room back.
-    cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    # Before the first page is written: auto_vacuum cannot be turned on later. Setting it writes to the file, for which a
+    # full disk has no room, so it is set once.
+    if cursor.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
+        cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
-    # Some builds of SQLite write zeros over all that is deleted, so that a full disk has no room to delete anything.
+    # Some builds of SQLite overwrite deleted data with zeros, for which a full disk has no room.
     cursor.execute("PRAGMA secure_delete = FAST")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
 
 
 def _free_bytes(connection: Connection) -> int:
-    """Bytes of a SQLite file that hold nothing."""
+    """Measure the free pages of a SQLite file, in bytes."""
     pages, size = (connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("freelist_count", "page_size"))
     return int(pages * size)
 
 
 def _run(connection: Connection, script: str) -> None:
-    """Run statements that stand in no transaction, each to its end, though it tells of no rows."""
+    """Run statements outside any transaction, each to its end even if it returns rows."""
     connection.rollback()
     try:
         connection.connection.cursor().executescript(script)
@@ -210,18 +215,18 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def _faults_told() -> Iterator[None]:
+def _store_errors() -> Iterator[None]:
     try:
         yield
     except PoolTimeoutError:
-        raise StoreUnavailableError("the store is busy: no connection to its database came free in time") from None
+        raise StoreUnavailableError("the store is busy: no connection to its database became free in time") from None
     except DBAPIError as error:
-        raise _told(error) from error
+        raise _store_error(error) from error
     except SQLAlchemyError as error:
         raise StoreError(f"the store's database cannot be used: {error}") from error
 
 
-def _told(error: DBAPIError) -> StoreError:
+def _store_error(error: DBAPIError) -> StoreError:
     fault = error.orig
     reason: str | None
     if isinstance(fault, sqlite3.Error):
@@ -230,8 +235,8 @@ def _told(error: DBAPIError) -> StoreError:
     else:
         state = getattr(fault, "sqlstate", None)
         gone = state.startswith(_PASSING_CLASSES) if state else isinstance(error, OperationalError)
-        reason = "PostgreSQL cannot be reached, or gave up the connection" if gone else _PASSING_POSTGRESQL.get(state or "")
-    words = " ".join(str(fault).split())[:LONGEST_WORDS]
+        reason = "PostgreSQL cannot be reached, or closed the connection" if gone else _PASSING_POSTGRESQL.get(state or "")
+    words = " ".join(str(fault).split())[:LONGEST_REASON]
     if reason is None:
         return StoreError(f"the store's database refused: {words}")
     return StoreUnavailableError(f"the store cannot be used now: {reason} ({words})")

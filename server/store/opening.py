@@ -1,4 +1,4 @@
-"""Opening a store's database: where it is, who may use it, and its tables brought up to date."""
+"""Opens a store's database: reads its URL, locks it, and migrates its tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
@@ -16,13 +17,13 @@ from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from server.store.database import Database
-from server.store.errors import StoreError
+from server.store.records import StoreError
 from server.store.room import Room
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 _MIGRATION_LOCK = 0x6D616769
-"""Names the lock that servers take in turn on PostgreSQL as they bring the tables up to date."""
+"""Key of PostgreSQL's advisory lock under which servers migrate one after another."""
 
 _BUSY_SECONDS = 10
 _CONNECTIONS = 8
@@ -32,24 +33,21 @@ _FORMS = "sqlite:////a/path.db or postgresql://user@host/name"
 
 
 class Lock:
-    """Marks a SQLite file as this process's own, by a lock on the file itself: whatever name it is opened by, it is one file.
+    """Claims a SQLite file for this process by a lock on the file itself, whatever name it is opened by.
 
-    SQLite's own locks on it are of another kind. They are gone as soon as the process closes the file anywhere, so this does
-    not so much as open a file that the process has locked already.
-
-    Args:
-        path: The SQLite file.
+    SQLite's own locks are of another kind and vanish as soon as the process closes the file anywhere. So a file that the
+    process has locked already is not even opened.
 
     Raises:
-        StoreError: Another server has it, or it cannot be opened.
+        StoreError: Another server holds it, or it cannot be opened.
     """
 
     _held: dict[tuple[int, int], int] = {}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:
-        self._of = _identity(path)
-        if self._of in self._held:
-            raise _used(path)
+        self._inode = _identity(path)
+        if self._inode in self._held:
+            raise _in_use(path)
         try:
             file = os.open(path, os.O_RDWR)
         except OSError as error:
@@ -58,40 +56,40 @@ class Lock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(file)
-            raise _used(path) from None
-        self._held[self._of] = self._file = file
+            raise _in_use(path) from None
+        self._held[self._inode] = self._file = file
 
     def release(self) -> None:
-        """Let another server have it."""
-        if self._held.get(self._of) == self._file:
-            del self._held[self._of]
+        """Release the file for another server."""
+        if self._held.get(self._inode) == self._file:
+            del self._held[self._inode]
             os.close(self._file)
 
     @classmethod
     def leave_to_parent(cls) -> None:
-        """In a forked process: do not keep the lock alive when the server is gone."""
+        """Close the locks in a forked process, so that they end with the server."""
         for file in cls._held.values():
             os.close(file)
         cls._held.clear()
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
-def _used(path: Path) -> StoreError:
-    return StoreError(f"the store {path} is used by another server; several servers share a PostgreSQL")
+def _in_use(path: Path) -> StoreError:
+    return StoreError(f"the store {path} is in use by another server; several servers can share a PostgreSQL database")
 
 
 os.register_at_fork(after_in_child=Lock.leave_to_parent)
 
 
 def read_url(text: str) -> URL:
-    """The database that a URL names, with the driver that the store uses for it.
+    """Read a database's URL and set the driver that the store uses.
 
     Raises:
-        StoreError: It names none that a store can use.
+        StoreError: The URL cannot be read, or names no SQLite file or PostgreSQL database.
     """
     try:
         url = make_url(text)
@@ -108,21 +106,21 @@ def read_url(text: str) -> URL:
 
 
 def guard_file(path: Path) -> None:
-    """Make a SQLite file that its owner alone can read, or take it away from everybody else where it is there.
+    """Create a SQLite file that only its owner can read, or take the permissions of others from an existing one.
 
-    SQLite gives the files that it makes beside it the same mode.
+    SQLite gives the files that it creates beside it the same mode.
 
     Raises:
-        StoreError: It cannot be made, or has another name.
+        StoreError: The file cannot be created, or has a second hard link.
     """
     try:
-        # An existing file is not opened: to close it again would take SQLite's locks from it.
+        # An existing file is not opened: closing it would drop SQLite's locks on it.
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         if path.stat().st_nlink > 1:
             raise StoreError(
-                f"the store {path} has another name, a hard link; SQLite would keep a log for each name, and what is written "
-                "under one would be lost under the other: remove one of them"
+                f"the store {path} has a second hard link; SQLite would keep a log for each name, and changes made under one "
+                "would be lost under the other: remove one of them"
             )
         for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
             with contextlib.suppress(FileNotFoundError, PermissionError):
@@ -134,36 +132,25 @@ def guard_file(path: Path) -> None:
 
 
 def connect(url: URL, room: Room | None = None) -> Database:
-    """Make ready to connect; nothing is opened yet.
-
-    Args:
-        url: Where to.
-        room: The disk of a SQLite file, where room is to be kept on it.
-    """
+    """Prepare connections to a database; none is opened yet."""
+    options: dict[str, Any] = {"pool_size": _CONNECTIONS, "max_overflow": _MORE_CONNECTIONS}
     if url.drivername.startswith("sqlite"):
-        options = {"timeout": _BUSY_SECONDS}
-        engine = create_engine(url, connect_args=options, pool_size=_CONNECTIONS, max_overflow=_MORE_CONNECTIONS)
+        options["connect_args"] = {"timeout": _BUSY_SECONDS}
     else:
-        options = {"connect_timeout": _BUSY_SECONDS} if "connect_timeout" not in url.query else {}
-        engine = create_engine(
-            url,
-            connect_args=options,
-            pool_size=_CONNECTIONS,
-            max_overflow=_MORE_CONNECTIONS,
-            pool_pre_ping=True,
-            isolation_level="READ COMMITTED",
-        )
-    return Database(engine, room)
+        given = "connect_timeout" in url.query
+        options["connect_args"] = {} if given else {"connect_timeout": _BUSY_SECONDS}
+        options |= {"pool_pre_ping": True, "isolation_level": "READ COMMITTED"}
+    return Database(create_engine(url, **options), room)
 
 
 def bring_up_to_date(database: Database) -> None:
-    """Create the tables, or change them to what this version needs. Servers that start at once do so one after the other.
+    """Create the tables, or migrate them to this version. Servers that start together do so one after another.
 
     Raises:
-        StoreError: The database is a newer version's, or does not hold every text.
+        StoreError: A newer version wrote the database, or it is not encoded in UTF-8.
         StoreUnavailableError: The database cannot do it now.
     """
-    # Alembic tells of every step on the root's handlers, where a server's log would show it at each start.
+    # Alembic logs every step to the root's handlers, which would show it at each start of a server.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with database.writing() as connection:
         if not database.is_sqlite:
@@ -176,7 +163,7 @@ def bring_up_to_date(database: Database) -> None:
         try:
             command.upgrade(settings, "head")
         except CommandError as error:
-            raise StoreError(f"the store was written by a newer version of Magistrate; use that one ({error})") from None
+            raise StoreError(f"a newer version of Magistrate wrote the store; use that version ({error})") from None
 
 
 def _require_utf8(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The queue: parts of batches, leased to workers for a time, and results recorded against them exactly once."""
+"""The queue: parts of batches are leased to workers, and each line's result is recorded exactly once."""
 
 from __future__ import annotations
 
@@ -6,30 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    bindparam,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    tuple_,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, exists, func, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from server.store.batches import leave_queue
-from server.store.database import Area, Database
-from server.store.errors import StoreError
-from server.store.records import LeasedPart, Result
+from server.store.database import Database, Repository
+from server.store.records import LeasedPart, Result, StoreError
 from server.store.schema import batches, file_parts, files, queue, results
 
-Place = tuple[str, int]
-"""A part in the queue: its batch's id and its number."""
+PartKey = tuple[str, int]
+"""A queued part: its batch's id and its number."""
 
 _ORDER = (queue.c.batch, queue.c.number)
 
@@ -38,11 +24,11 @@ _COUNT_DOWN = update(queue).where(_OF_PART).values(open_lines=queue.c.open_lines
 _LEASE = update(queue).where(_OF_PART).values(worker=bindparam("to"), leased_until=bindparam("until"))
 
 
-class Queue(Area):
+class Queue(Repository):
     """Leases and results. Any number of workers, threads and, on PostgreSQL, servers may call at once.
 
-    Results are on disk when they are recorded. Leases wait for no disk: what a crash of the machine undoes of them is at
-    worst judged again, and recorded once all the same.
+    Results are on disk when they are recorded. Leases do not wait for the disk: if a crash of the machine undoes one, its lines
+    are judged again, and still recorded once.
     """
 
     def __init__(self, database: Database) -> None:
@@ -53,13 +39,13 @@ class Queue(Area):
         )
 
     def lease(self, worker: str, models: Collection[str | None], *, parts: int, seconds: float) -> list[LeasedPart]:
-        """Give a worker parts that nobody has, those of the oldest batch first.
+        """Lease free parts to a worker, those of the oldest batch first.
 
         Args:
-            worker: Who asks; renews, releases.
-            models: Batches of these only; ``None`` is the batches that name none.
-            parts: As many, at most.
-            seconds: For how long, unless renewed.
+            worker: Name under which the leases are renewed and released.
+            models: Models whose batches may be leased; ``None`` among them for batches that name none.
+            parts: Most parts to lease.
+            seconds: Time until the leases expire.
         """
         of_model: ColumnElement[bool] = batches.c.model.in_([model for model in models if model is not None])
         if None in models:
@@ -86,20 +72,15 @@ class Queue(Area):
                     leased += _read_parts(connection, batch, {part.number: part.open_lines for part in taken})
         return leased
 
-    def renew(self, worker: str, seconds: float) -> set[Place]:
-        """Go on holding what a worker has, from now on.
-
-        Args:
-            worker: Who.
-            seconds: For how long.
+    def renew(self, worker: str, seconds: float) -> set[PartKey]:
+        """Renew a worker's leases for so many seconds. Those of batches that are no longer in progress are released.
 
         Returns:
-            What it still has. Parts that another took since, and those of batches that are not in progress any more, are
-            not among it; those of batches being cancelled are let go.
+            The parts that it still holds: another worker may have taken an expired one.
         """
         with self._database.writing(durable=False) as connection:
-            wanted = select(queue.c.batch, queue.c.number, batches.c.id, batches.c.status).join(batches)
-            held = connection.execute(_locking(wanted.where(queue.c.worker == worker))).all()
+            query = select(queue.c.batch, queue.c.number, batches.c.id, batches.c.status).join(batches)
+            held = connection.execute(_locking(query.where(queue.c.worker == worker))).all()
             still = [part for part in held if part.status == "in_progress"]
             gone = {part.batch for part in held} - {part.batch for part in still}
             of_worker = update(queue).where(queue.c.worker == worker)
@@ -110,39 +91,38 @@ class Queue(Area):
                 connection.execute(of_worker.where(queue.c.batch.in_(gone)).values(worker=None, leased_until=None))
         return {(part.id, part.number) for part in still}
 
-    def release(self, worker: str, parts: Collection[Place] | None = None) -> None:
-        """Let others have what a worker has: some parts, or all of them."""
+    def release(self, worker: str, parts: Collection[PartKey] | None = None) -> None:
+        """Release some of a worker's leases, or all of them."""
         with self._database.writing(durable=False) as connection:
-            wanted = select(queue.c.batch, queue.c.number, batches.c.id).join(batches).where(queue.c.worker == worker)
-            held = connection.execute(_locking(wanted)).all()
-            let_go = [part for part in held if parts is None or (part.id, part.number) in parts]
-            if let_go:
-                places = tuple_(*_ORDER).in_([(part.batch, part.number) for part in let_go])
-                connection.execute(update(queue).where(places).values(worker=None, leased_until=None))
+            query = select(queue.c.batch, queue.c.number, batches.c.id).join(batches).where(queue.c.worker == worker)
+            held = connection.execute(_locking(query)).all()
+            released = [(part.batch, part.number) for part in held if parts is None or (part.id, part.number) in parts]
+            if released:
+                connection.execute(update(queue).where(tuple_(*_ORDER).in_(released)).values(worker=None, leased_until=None))
 
     def release_all(self) -> None:
-        """Let go whatever anyone has: right where nobody else can be alive."""
+        """Release every lease. For a server that knows that no other is running."""
         with self._database.writing() as connection:
             connection.execute(update(queue).where(queue.c.worker.is_not(None)).values(worker=None, leased_until=None))
 
     def record(self, new: Sequence[Result]) -> int:
-        """Keep results, each line's first only, and count them. When this returns they are on disk.
+        """Store results, only the first of each line, and count them. They are on disk when this returns.
 
-        A batch whose last line this is becomes completed with it. Those of a batch that has ended, because it was cancelled or
-        failed, come too late and are dropped: what is told of a batch that has ended stays true.
+        A batch becomes completed with its last line. Results of a cancelled or failed batch come too late and are dropped, so
+        the counts of an ended batch never change.
 
         Returns:
             How many were new.
 
         Raises:
-            StoreError: A result names a batch that there is not.
+            StoreError: A result names an unknown batch.
         """
         if not new:
             return 0
         with self._database.writing(more=sum(len(result.record) for result in new)) as connection:
-            found = _lock_batches(connection, self._database, {result.batch_id for result in new})
-            wanted = [result for result in new if found[result.batch_id].status in ("in_progress", "cancelling")]
-            rows = [_row(result, found[result.batch_id]) for result in wanted]
+            locked = _lock_batches(connection, self._database, {result.batch_id for result in new})
+            running = [result for result in new if locked[result.batch_id].status in ("in_progress", "cancelling")]
+            rows = [_row(result, locked[result.batch_id]) for result in running]
             kept = connection.execute(self._insert_new, rows).all() if rows else []
             if not kept:
                 return 0
@@ -150,9 +130,9 @@ class Queue(Area):
             connection.execute(
                 _COUNT_DOWN, [{"of_batch": batch, "of_number": part, "fewer": count} for (batch, part), count in fewer]
             )
-            done = tuple_(*_ORDER).in_([place for place, _ in fewer]) & (queue.c.open_lines <= 0)
+            done = tuple_(*_ORDER).in_([part for part, _ in fewer]) & (queue.c.open_lines <= 0)
             connection.execute(delete(queue).where(done))
-            for batch in found.values():
+            for batch in locked.values():
                 outcomes = Counter(row.failed for row in kept if row.batch == batch.number)
                 if outcomes:
                     self._count(connection, batch, outcomes[False], outcomes[True])
@@ -167,13 +147,12 @@ class Queue(Area):
         connection.execute(change)
 
     def settle_cancelled(self) -> int:
-        """Mark batches being cancelled, of which nothing is leased any more, as cancelled. Returns how many."""
+        """Mark batches as cancelled that are being cancelled and have no leases left. Returns how many."""
         of_batch = queue.c.batch == batches.c.number
         leased = exists().where(of_batch, queue.c.worker.is_not(None), queue.c.leased_until > self._database.now())
         idle = select(batches.c.number).where(batches.c.status == "cancelling", ~leased).order_by(batches.c.number)
-        with self._database.reading() as connection:
-            if connection.execute(idle.limit(1)).first() is None:
-                return 0
+        if self._first(idle.limit(1)) is None:
+            return 0
         with self._database.freeing() as connection:
             numbers = list(connection.execute(idle.with_for_update(key_share=True)).scalars())
             if numbers:
@@ -183,21 +162,20 @@ class Queue(Area):
         return len(numbers)
 
     def depth(self) -> dict[str, int]:
-        """Lines without a result by the model that judges them, in batches in progress."""
+        """Count the lines without a result in running batches, by the model that judges them."""
         left = func.sum(batches.c.total - batches.c.completed - batches.c.failed)
-        wanted = select(batches.c.model, left).where(batches.c.status == "in_progress").group_by(batches.c.model)
-        with self._database.reading() as connection:
-            return {model or "": int(lines) for model, lines in connection.execute(wanted)}
+        query = select(batches.c.model, left).where(batches.c.status == "in_progress").group_by(batches.c.model)
+        return {model or "": int(lines) for model, lines in self._all(query)}
 
 
-def _locking(wanted: Select[Any]) -> Select[Any]:
-    # Everyone who locks several parts does so in the queue's order, so that no two wait for each other.
-    return wanted.order_by(*_ORDER).with_for_update(of=queue)
+def _locking(query: Select[Any]) -> Select[Any]:
+    # Whoever locks several parts does so in the queue's order, so that no two wait for each other.
+    return query.order_by(*_ORDER).with_for_update(of=queue)
 
 
 def _read_parts(connection: Connection, batch: Row[Any], open_lines: dict[int, int]) -> list[LeasedPart]:
     of_file = file_parts.c.file_id == batch.input_file_id
-    wanted = select(file_parts).where(of_file, file_parts.c.number.in_(list(open_lines))).order_by(file_parts.c.number)
+    query = select(file_parts).where(of_file, file_parts.c.number.in_(list(open_lines))).order_by(file_parts.c.number)
     return [
         LeasedPart(
             batch.id,
@@ -211,7 +189,7 @@ def _read_parts(connection: Connection, batch: Row[Any], open_lines: dict[int, i
             batch.model,
             batch.named,
         )
-        for part in connection.execute(wanted).all()
+        for part in connection.execute(query).all()
     ]
 
 
@@ -223,14 +201,14 @@ def _done(connection: Connection, batch: int, part: Row[Any]) -> set[int]:
 
 
 def _lock_batches(connection: Connection, database: Database, ids: set[str]) -> dict[str, Row[Any]]:
-    """The batches by id, held to the end of this transaction: who else records for one waits, so that its counts add up."""
+    """Lock batches to the end of the transaction: other recorders wait, so that the counts add up."""
     fields = (batches.c.id, batches.c.number, batches.c.owner, batches.c.status)
     counts = (batches.c.total, batches.c.completed, batches.c.failed)
-    wanted = select(*fields, *counts, database.now().label("now")).where(batches.c.id.in_(ids)).order_by(batches.c.number)
-    found = {row.id: row for row in connection.execute(wanted.with_for_update(key_share=True))}
-    if missing := ids - found.keys():
-        raise StoreError(f"results name a batch that there is not: {min(missing)}")
-    return found
+    query = select(*fields, *counts, database.now().label("now")).where(batches.c.id.in_(ids)).order_by(batches.c.number)
+    locked = {row.id: row for row in connection.execute(query.with_for_update(key_share=True))}
+    if missing := ids - locked.keys():
+        raise StoreError(f"results name an unknown batch: {min(missing)}")
+    return locked
 
 
 def _row(result: Result, batch: Row[Any]) -> dict[str, Any]:
@@ -247,5 +225,5 @@ def _row(result: Result, batch: Row[Any]) -> dict[str, Any]:
 
 
 def _storable(record: str) -> str:
-    """A JSON line as databases take it: halves of surrogate pairs and NULs as JSON's own escapes."""
+    """Escape unpaired surrogates and NULs, which databases refuse, as JSON does."""
     return record.encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")

@@ -1,24 +1,68 @@
-"""What goes into a store and comes out of it. Times are whole seconds since 1970."""
+"""Records of a store, and the errors it raises. Times are whole seconds since 1970."""
 
 from __future__ import annotations
 
+import secrets
+import threading
+import time
 from dataclasses import dataclass
 from typing import Literal
+
+from judges.errors import MagistrateError
 
 FileStatus = Literal["uploading", "processed"]
 BatchStatus = Literal["in_progress", "cancelling", "completed", "cancelled", "failed"]
 
+_lock = threading.Lock()
+_last_id = 0
+
+
+def new_id(prefix: str) -> str:
+    """Make an id: a prefix and 24 hexadecimal digits, of milliseconds since 1970 and 48 random bits.
+
+    Ids of one process never fall, so a listing can continue after an id even if its record is gone.
+    """
+    global _last_id
+    with _lock:
+        _last_id = max(_last_id + 1, time.time_ns() // 1_000_000)
+        moment = _last_id
+    return f"{prefix}{moment:012x}{secrets.token_hex(6)}"
+
+
+class StoreError(MagistrateError):
+    """The store cannot do what it was asked to, and trying again will not help."""
+
+
+class StoreConflictError(StoreError):
+    """The request conflicts with what the store holds, for example deleting a file that a batch still reads."""
+
+
+class StoreAnsweredError(StoreConflictError):
+    """An earlier call with the same idempotency key was answered."""
+
+    def __init__(self, message: str, digest: str) -> None:
+        super().__init__(message)
+        self.digest = digest
+
+
+class StoreQuotaError(StoreError):
+    """The owner's quota would be exceeded."""
+
+
+class StoreUnavailableError(StoreError):
+    """The disk is full, or the database is gone or locked. Nothing was changed; a later try may succeed."""
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A stretch of an uploaded file, cut at line ends: what a worker leases.
+    """A stretch of an uploaded file, cut at line ends: the unit that workers lease.
 
     Attributes:
-        number: Its place in the file, from 0.
-        first_line: Number of its first line in the file, from 1, blank lines counted.
+        number: Its position in the file, from 0.
+        first_line: Number of its first line in the file, from 1, counting blank lines.
         lines: How many of its lines are not blank.
         data: Its lines, whole.
-        duplicates: Numbers of those lines whose ``custom_id`` came before in the file.
+        duplicates: Numbers of the lines whose ``custom_id`` stands on an earlier line of the file.
     """
 
     number: int
@@ -45,7 +89,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A batch. ``model`` judges it; ``completed`` and ``failed`` count its results, always exactly."""
+    """A batch, judged by ``model``. ``completed`` and ``failed`` are always the exact counts of its results."""
 
     id: str
     owner: str
@@ -69,9 +113,9 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeasedPart:
-    """A part of a batch's input that a worker has for itself until the lease runs out. ``done`` lines have a result already.
+    """A part of a batch's input, held by one worker until its lease expires. ``done`` lines have a result already.
 
-    ``model`` is the batch's; ``named`` is what each line must call it.
+    ``model`` is the batch's; ``named`` is the name that each line must give it.
     """
 
     batch_id: str
@@ -88,13 +132,13 @@ class LeasedPart:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one line of a batch.
+    """The result of one line of a batch.
 
     Attributes:
         batch_id: The batch.
-        part: Number of the part that the line stands in.
+        part: Number of the part that holds the line.
         line: Number of the line in the input file, from 1.
-        custom_id: The caller's name for the line, where it has one.
+        custom_id: The caller's name for the line, if it has one.
         failed: Whether it belongs in the error file.
         record: The finished line of the output file or error file, without its end.
     """
@@ -109,11 +153,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call is answered, for when it is sent again.
+    """The answer to a call, kept for when the call is repeated.
 
     Attributes:
         key: The caller's name for the call.
-        digest: Of what was asked.
+        digest: Of the request.
         text: The answer's body.
     """
 
@@ -124,12 +168,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class AdapterRecord:
-    """A LoRA adapter that is loaded.
+    """A loaded LoRA adapter.
 
     Attributes:
         model: The model it belongs to.
-        version: Its full name, which stands for these weights for good.
-        name: What it was called when it was loaded.
+        version: Its full name, which always stands for these weights.
+        name: The name it was loaded under.
         digest: Of its weights.
         latest: Whether the name alone stands for this version.
     """

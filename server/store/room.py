@@ -1,7 +1,7 @@
-"""Room on the disk of a SQLite file: what a change needs of it, and what is kept so that things can be deleted when it is full.
+"""Room on the disk of a SQLite file: how much a change needs, and a reserve for deleting when the disk is full.
 
-SQLite appends every change to a log, and copies it from there into its file later. A file that cannot grow by what stands in
-the log is a file whose log grows for ever, until nothing can be deleted any more.
+SQLite appends every change to a log and copies it into its file later. If the file cannot grow by what the log holds, the log
+grows for ever, until nothing can be deleted.
 """
 
 from __future__ import annotations
@@ -13,31 +13,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from judges.errors import counted
-from server.store.errors import StoreUnavailableError
+from server.store.records import StoreUnavailableError
 
 MIB = 1024**2
 
 RESERVE_BYTES = 16 * MIB
-"""Kept for deleting, in a file beside the database. To delete a file takes about 0.3% of its length."""
+"""Reserved for deleting, in a file beside the database. Deleting an uploaded file takes about 0.3% of its size."""
 
 LEAST_SHARE = 16
-"""Of a small disk that share is kept, one in so many bytes."""
+"""The reserve of a small disk is one byte in this many."""
 
 LOG_BYTES = 16 * MIB
-"""The log's length that SQLite comes back to. It copies what stands there every 4 MB."""
+"""The log's usual greatest length: SQLite copies it every 4 MB."""
 
 
 def size_of(count: int) -> str:
-    """A number of bytes for people: in MiB, or in bytes where that would be next to none."""
+    """Word a size for people: in MiB, or in bytes if it is small."""
     return f"{count / MIB:,.1f} MiB" if count >= MIB // 10 else counted(count, "byte")
 
 
 class Room:
-    """The disk that a SQLite file is on.
-
-    Args:
-        path: The file. The reserve is a file beside it.
-    """
+    """The disk that a SQLite file is on."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path.parent
@@ -47,20 +43,15 @@ class Room:
 
     @property
     def free(self) -> int:
-        """Bytes that the disk has left."""
+        """Free bytes of the disk."""
         return shutil.disk_usage(self._folder).free
 
     def needed(self, more: int, spare: int) -> int:
-        """Bytes of the disk that it takes to add some: the log grows first, and the file by all that the log has then.
-
-        Args:
-            more: Bytes to be added.
-            spare: Bytes of the file that are free.
-        """
+        """Estimate the bytes of disk needed to add data: the log grows first, then the file, which has ``spare`` free bytes."""
         return min(more, LOG_BYTES) + max(0, more + self._logged() - spare)
 
     def require(self, more: int, spare: int) -> None:
-        """Make sure that the disk has the room that is needed.
+        """Check that the disk has the room needed.
 
         Raises:
             StoreUnavailableError: It has less.
@@ -71,20 +62,20 @@ class Room:
             raise StoreUnavailableError(f"the store cannot be used now: the disk is full ({words}); delete files, or make room")
 
     def keep(self) -> None:
-        """Take the reserve, where there is room for it."""
+        """Fill the reserve, if there is room for it."""
         with contextlib.suppress(OSError):
             self._size = min(RESERVE_BYTES, shutil.disk_usage(self._folder).total // LEAST_SHARE)
             if self._kept() < self._size <= self.free:
                 self._fill()
 
     def forget(self) -> None:
-        """Give the reserve up for good."""
+        """Delete the reserve."""
         with contextlib.suppress(OSError):
             self._reserve.unlink(missing_ok=True)
 
     @contextmanager
     def lent(self) -> Iterator[bool]:
-        """Use the reserve in between, where the disk has little else left. Yields whether that is so."""
+        """Use the reserve meanwhile, if the disk has little else left. Yields whether it is used."""
         short = self.free < self._logged() + self._size
         if short:
             self.forget()
@@ -98,7 +89,7 @@ class Room:
         self._reserve.touch(mode=0o600)
         with self._reserve.open("wb", buffering=0) as file:
             try:
-                # Written, since not every file system can set room aside without.
+                # Written, since not every file system can allocate without writing.
                 for _ in range(0, self._size, MIB):
                     file.write(bytes(MIB))
             except OSError:

@@ -1,6 +1,6 @@
 """The tables. A change here needs a migration; a test compares the two.
 
-Batches carry a small number beside their id, since every result and every queued part names its batch.
+Batches have a small number beside their id, since every result and every queued part refers to its batch.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|\\)")
 
 
 class AnyText(TypeDecorator[str]):
-    """Text that any string fits: NULs and halves of surrogate pairs, which databases refuse, are escaped; so is a backslash."""
+    """Text that holds any string: NULs and unpaired surrogates, which databases refuse, are escaped; so is a backslash."""
 
     impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> String:
-        """Text; on PostgreSQL in the order of its code points, whatever the database's language, so that ids sort by time."""
+        """Choose the text type; on PostgreSQL one that sorts by code points in any locale, so that ids sort by time."""
         return Text(collation="C") if dialect.name == "postgresql" else Text()
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Escape what a database refuses."""
+        """Escape characters that a database refuses."""
         if value is None:
             return None
-        return _NOT_PLAIN.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", value)
+        return _NOT_PLAIN.sub(lambda match: "\\\\" if match[0] == "\\" else f"\\u{ord(match[0]):04x}", value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         """Undo the escapes."""
         if value is None or "\\" not in value:
             return value
-        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", value)
+        return _ESCAPED.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", value)
 
 
 tables = MetaData()
@@ -98,7 +98,7 @@ files = Table(
     Index("files_owner", "owner", "id"),
 )
 
-# The content stands last, so that a database need not pass over it to reach the rest.
+# The content is last, so that a database need not skip it to reach the other columns.
 file_parts = Table(
     "file_parts",
     tables,
@@ -110,7 +110,7 @@ file_parts = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-# What calls that carried an idempotency key were answered.
+# Answers to calls with an idempotency key.
 answers = Table(
     "answers",
     tables,
@@ -122,7 +122,7 @@ answers = Table(
     Index("answers_created_at", "created_at"),
 )
 
-# A batch outlives its input file, so there is no foreign key to it.
+# A batch outlives its input file, so it has no foreign key to it.
 batches = Table(
     "batches",
     tables,
@@ -149,7 +149,7 @@ batches = Table(
     Index("batches_status", "status", "number"),
 )
 
-# Only parts with lines still to be judged: one that is done leaves the queue.
+# Only parts with lines left to judge: a finished part leaves the queue.
 queue = Table(
     "queue",
     tables,

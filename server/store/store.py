@@ -1,32 +1,26 @@
-"""The store: what the server must not forget."""
+"""The store: the server's durable state."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from server.store.adapters import LoadedAdapters
-from server.store.answers import Answers
 from server.store.batches import Batches
 from server.store.database import Database
 from server.store.files import Files
-from server.store.keys import Keys
 from server.store.opening import Lock, bring_up_to_date, connect, guard_file, read_url
 from server.store.queue import Queue
+from server.store.registry import Answers, Keys, LoadedAdapters
 from server.store.room import Room
 
 MOST_STEPS = 64
-"""Steps in which a SQLite file gives room back to the disk, each time that it is tidied."""
+"""Most transactions in which one ``tidy`` returns room to the disk."""
 
 
 class Store(Keys, LoadedAdapters, Answers, Files, Batches, Queue):
     """Keys, adapters, answers, uploaded files, batches with their queue and results, in SQLite or PostgreSQL.
 
-    Its methods block, and may be called from any number of threads. Every one of them raises StoreUnavailableError where the
-    database cannot do it now, and has then changed nothing.
-
-    Args:
-        database: Brought up to date.
-        lock: Keeps other servers out; ``None`` where they may come in.
+    Its methods block, and may be called from any number of threads. Each raises StoreUnavailableError if the database cannot
+    do it now, and has then changed nothing.
     """
 
     def __init__(self, database: Database, lock: Lock | None = None) -> None:
@@ -39,19 +33,19 @@ class Store(Keys, LoadedAdapters, Answers, Files, Batches, Queue):
 
         Args:
             url: ``sqlite:////absolute/path.db``, ``sqlite:///relative.db`` or ``postgresql://user@host/name``.
-            alone: For a server, which forgets what uploads of servers that died have left. On SQLite it keeps other servers out,
-                lets go what an earlier one had leased, and keeps room on the disk. PostgreSQL takes any number of servers.
+            alone: Whether a server opens it, which deletes abandoned uploads. On SQLite it also keeps other servers out, ends
+                the leases of earlier ones, and reserves room on the disk. Any number of servers can share PostgreSQL.
 
         Raises:
             StoreError: The URL names no store, another server uses it, or a newer version wrote it.
             StoreUnavailableError: The database cannot be reached now.
         """
-        place = read_url(url)
-        path = Path(place.database or "").resolve() if place.drivername.startswith("sqlite") else None
+        location = read_url(url)
+        path = Path(location.database or "").resolve() if location.drivername.startswith("sqlite") else None
         if path is not None:
             guard_file(path)
         lock, room = (Lock(path), Room(path)) if path is not None and alone else (None, None)
-        store = cls(connect(place, room), lock)
+        store = cls(connect(location, room), lock)
         try:
             with store._database.lending():
                 bring_up_to_date(store._database)
@@ -66,7 +60,7 @@ class Store(Keys, LoadedAdapters, Answers, Files, Batches, Queue):
         return store
 
     def tidy(self) -> None:
-        """Say that the uploads here go on, and clear away what nobody needs any more. A server calls this every few seconds."""
+        """Renew the leases of uploads and delete what is obsolete. A server calls this every few seconds."""
         self.renew_uploads()
         self.forget_dead_uploads()
         self.forget_answers()
@@ -76,7 +70,7 @@ class Store(Keys, LoadedAdapters, Answers, Files, Batches, Queue):
                 break
 
     def close(self) -> None:
-        """Close the store; another server may open it."""
+        """Close the store and release it for another server."""
         self._database.close()
         if self._lock is not None:
             self._lock.release()

@@ -17,10 +17,10 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
+from server.app import protect
 from server.errors import ERRORS
 from server.metrics import Metrics
 from server.safety.callers import CallerNow
-from server.safety.protection import protect
 from server.safety.slow_clients import serving_config
 from server.settings import Settings
 from server.store import Store

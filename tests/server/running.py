@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 from openai import OpenAI
+
+from tests.fork_server import ForkedProcess
 
 START_SECONDS = 300
 
@@ -44,33 +46,29 @@ class RunningServer:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.database = database or f"sqlite:///{folder / 'court.db'}"
+        self.database = database or f"sqlite:///{folder / 'magistrate.db'}"
         self.log = folder / "log"
         file = folder / "models.toml"
         file.write_text(models)
-        self._command = [sys.executable, "-m", "magistrate", "serve", "--models", str(file), "--port", str(self.port)]
+        self._command = ["magistrate", "serve", "--models", str(file), "--port", str(self.port)]
         self.dashboards = folder / "dashboards"
         self._command += ["--database", self.database, "--dashboards", str(self.dashboards), *options]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[Any] | None = None
 
-    def start(self, prepare: Callable[[], object] | None = None) -> Self:
+    def start(self, ignored: Sequence[signal.Signals] = (), *, anew: bool = False) -> Self:
         """Start it, as the leader of a group of processes; it loads its model while other things are done.
 
         Args:
-            prepare: Called in the new process before it becomes the server.
+            ignored: Stop signals that it ignores, as one that a shell starts in the background does.
+            anew: Whether it imports everything itself, as a user's does, rather than being a fork of a process that has.
         """
-
-        def prepared() -> None:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)  # a shell's background jobs ignore some, and what they start does too
-            if prepare is not None:
-                prepare()
-
         with self.log.open("ab") as log:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env=environment, preexec_fn=prepared, start_new_session=True
-            )
+            files: Any = {"stdout": log, "stderr": log, "env": environment, "start_new_session": True}
+            if anew:
+                self._process = subprocess.Popen([sys.executable, "-m", *self._command], **files)
+            else:
+                self._process = ForkedProcess(self._command, ignored=ignored, **files)
         return self
 
     def wait_until_ready(self) -> Self:

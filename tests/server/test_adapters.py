@@ -30,6 +30,10 @@ def load(http: httpx.Client, folder: Path) -> str:
     return str(answer.json()["id"])
 
 
+LINES = 600
+"""Of a batch that is still judged after a command has run."""
+
+
 def load_by_command(url: str, folder: Path) -> str:
     command = [sys.executable, "-m", "magistrate", "finetune", "load", str(folder), "--name", "spots", "--server", url]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -49,7 +53,7 @@ def test_an_adapter_outlives_the_server_and_a_batch_keeps_its_version(server: Ru
         assert told["model"] == first
         assert told["data"] != judged(http, "magistrate-tiny")["data"]
 
-        path = batch_file(tmp_path / "batch.jsonl", dialogues(24))
+        path = batch_file(tmp_path / "batch.jsonl", dialogues(LINES))
         path.write_text(path.read_text().replace('"model": "magistrate-tiny"', '"model": "spots"'))
         batch_id = send_batch(server.client, path)
         assert server.client.batches.retrieve(batch_id).model == first
@@ -72,7 +76,7 @@ def test_an_adapter_outlives_the_server_and_a_batch_keeps_its_version(server: Ru
         # The same weights are the same version, so the batch goes on with them.
         assert load(http, write_adapter(trained, seed=1)) == first
         done = wait_for_batch(server.client, batch_id)
-        assert (done.status, done.request_counts.completed) == ("completed", 24)
+        assert (done.status, done.request_counts.completed) == ("completed", LINES)
         lines = [json.loads(line) for line in server.client.files.content(done.output_file_id).text.splitlines()]
         assert {line["response"]["body"]["model"] for line in lines} == {first}
         assert judged(http, "spots") == told

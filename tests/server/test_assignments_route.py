@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 import solver
+from server.assignment_process import AssignmentRequest
 from server.errors import install_error_handlers
 from server.routes import assignments
 
@@ -76,6 +77,7 @@ def test_an_assignment_is_proven(app: FastAPI) -> None:
         "counts": [2, 2],
         "lower": [2, 2],
         "upper": [2, 2],
+        "widened": [False, False],
         "prices": [2.0, 0.0],
         "ties": 1,
         "slack": 0.0,
@@ -103,7 +105,7 @@ def test_the_answer_is_the_solvers_own(app: FastAPI) -> None:
         result = solver.assign(scores, **options)
         assert found["chosen"] == [[place for place in row if place >= 0] for row in result.chosen.tolist()]
         assert found["objective"] == result.objective
-        for field in ("counts", "lower", "upper", "prices"):
+        for field in ("counts", "lower", "upper", "widened", "prices"):
             assert found[field] == getattr(result, field).tolist()
         assert (found["ties"], found["slack"], found["optimal"]) == (result.ties, result.slack, True)
         assert found["priors"] == (None if result.priors is None else result.priors.tolist())
@@ -136,7 +138,7 @@ def test_what_cannot_be_is_told_with_what_would(app: FastAPI) -> None:
         ({"scores": [1, 2]}, "must be a list of rows"),
         ({"scores": {"0": [1]}}, "must be a list of rows"),
         ({"scores": [[1, 2], [1]]}, "`scores` has 2 numbers in row 1 and 1 in row 2"),
-        ({"scores": [[1, 2], [1, "2"]]}, "`scores` holds a string in row 2, where a number or null must be"),
+        ({"scores": [[1, 2], [1, "2"]]}, "`scores` holds a string in row 2: it must be a number or null"),
         ({"scores": [[1, True]]}, "a boolean in row 1"),
         ({"scores": [[1, [2]]]}, "a list in row 1"),
         ({"scores": [[1, {}]]}, "an object in row 1"),
@@ -236,7 +238,7 @@ def test_a_large_body_is_solved_in_a_process_of_its_own(app: FastAPI, monkeypatc
     scores = np.random.default_rng(0).integers(1, 6, (50_000, 20)).tolist()
     here = post(app, {"scores": scores})
     monkeypatch.setattr(assignments, "LARGE_BODY", 1)
-    monkeypatch.setattr(assignments, "_matrix", None)  # in this process nothing could be solved
+    monkeypatch.setattr(assignments, "answer_of", None)  # in this process nothing could be solved
     assert post(app, {"scores": scores}).content == here.content
     assert refused(app, {"scores": [[1, 2]], "attributes": ["one"]}) == "`attributes` has 1 names, and `scores` 2 numbers a row"
 
@@ -282,6 +284,6 @@ def test_the_body_is_documented_and_its_example_works(app: FastAPI) -> None:
     schema = app.openapi()
     body = schema["paths"]["/v1/assignments"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert "$ref" not in json.dumps(body), "it stands outside of the page's components"
-    assert set(body["properties"]) == set(assignments.AssignmentRequest.model_fields)
+    assert set(body["properties"]) == set(AssignmentRequest.model_fields)
     assert all("description" in about for about in body["properties"].values())
     assert solved(app, body["examples"][0])["objective"] == 17

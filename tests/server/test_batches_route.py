@@ -15,7 +15,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from server.batches.desk import Desk
+from server.batches.service import BatchService
 from server.metrics import Metrics
 from server.routes import batches
 from server.settings import Settings
@@ -116,7 +116,7 @@ def test_a_batch_that_was_given_up_tells_why(client: OpenAI, store: Store) -> No
     assert [error.message for error in failed.errors.data] == ["the model is gone"]
 
 
-class CountingDesk(Desk):
+class CountingDesk(BatchService):
     """A desk that counts how often it is told of work, and can be paused by hand."""
 
     woken = 0
@@ -133,20 +133,20 @@ class CountingDesk(Desk):
 def test_the_court_is_asked_woken_and_heard(store: Store) -> None:
     settings = Settings(port=0)
     app = application(store, settings)
-    app.state.desk = desk = CountingDesk(store, app.state.court, Metrics())
+    app.state.batches = batches = CountingDesk(store, app.state.pool, Metrics())
     with serving(app, settings) as live, client_for(live) as client:
         with pytest.raises(openai.NotFoundError) as refused:
             create(client, model="other")
         assert refused.value.code == "model_not_found"
-        assert (desk.woken, list(client.batches.list())) == (0, [])
+        assert (batches.woken, list(client.batches.list())) == (0, [])
         batch = create(client)
-        assert (batch.paused, desk.woken) == (None, 1)
+        assert (batch.paused, batches.woken) == (None, 1)
         assert create(client, model=None).model == "m", "the one that it means"
-        desk.why = "the disk is full"
+        batches.why = "the disk is full"
         paused: Any = client.batches.retrieve(batch.id)
         assert paused.paused == "the disk is full"
         client.batches.cancel(batch.id)
-        assert desk.woken == 3
+        assert batches.woken == 3
         work(store)
         ended: Any = list(client.batches.list())
         assert [(one.status, one.paused) for one in ended] == [("completed", None), ("cancelling", None)]

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from judges.engines.engine import Usage
-from magistrate.cli import app
+from magistrate.cli.main import app
 from server.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]

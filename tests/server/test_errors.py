@@ -98,7 +98,7 @@ def test_an_address_that_is_not_there_and_a_method_that_is_not_taken() -> None:
     answer = send(APP, "DELETE", "/v1/who")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET"
-    assert fault(answer)["message"] == "this address does not take this method"
+    assert fault(answer)["message"] == "this address does not accept this method"
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ import pytest
 from fastapi import FastAPI
 from openai import OpenAI
 
-from server.batches.desk import Desk
+from server.app import protect
 from server.batches.lines import error_line, output_line, read_lines
-from server.court import Court
+from server.batches.service import BatchService
 from server.hosting.models_file import ModelsFile, ModelSpec
 from server.metrics import Metrics
+from server.model_pool import ModelPool
 from server.routes import batches, files
-from server.safety.keys import make_key
-from server.safety.protection import protect
+from server.safety.callers import make_key
 from server.settings import Settings
 from server.store import LeasedPart, Result, Store, StoreUnavailableError
 from tests.server.live import Live, serving
@@ -55,8 +55,8 @@ def application(store: Store, settings: Settings) -> FastAPI:
     """Files and batches with a court whose models are never started, so that tests take the place of its workers."""
     app = FastAPI()
     metrics = Metrics()
-    court = Court(ModelsFile(models={"m": ModelSpec(model="magistrate-tiny")}), settings, metrics)
-    app.state.store, app.state.court, app.state.desk = store, court, Desk(store, court, metrics)
+    pool = ModelPool(ModelsFile(models={"m": ModelSpec(model="magistrate-tiny")}), settings, metrics)
+    app.state.store, app.state.pool, app.state.batches = store, pool, BatchService(store, pool, metrics)
     protect(app, settings, metrics)
     app.include_router(files.router)
     app.include_router(batches.router)

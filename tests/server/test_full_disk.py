@@ -128,6 +128,16 @@ def test_a_disk_that_was_filled_once_can_be_freed_again_and_again(on_disk: Store
         (disk / "filler").unlink()
 
 
+def test_readers_need_no_room_on_the_disk_not_even_for_a_new_connection(on_disk: Store, disk: Path) -> None:
+    file = on_disk.file(upload(on_disk, 1), "ann")
+    assert file is not None
+    fill(disk / "filler")
+    with on_disk._database.reading() as first, on_disk._database.reading() as second:
+        for connection in (first, second):
+            assert connection.execute(text("SELECT count(*) FROM file_parts")).scalar_one() == 1
+        assert on_disk.file(file.id, "ann") == file
+
+
 def test_a_server_is_started_on_a_full_disk_and_forgets_what_was_not_finished(disk: Path) -> None:
     url = f"sqlite:///{disk}/store.db"
     process = subprocess.Popen([sys.executable, "-c", UPLOAD, url], stdout=subprocess.PIPE, text=True)
@@ -172,10 +182,10 @@ def test_an_owner_has_no_more_than_the_quota(store: Store) -> None:
     store.add_part(file.id, a_part(0), quota=5 * MIB)
     beside = store.begin_file("ann", "batch", "beside", quota=5 * MIB)
     store.add_part(beside.id, a_part(0), quota=5 * MIB)
-    told = r"your files take 3\.0 MiB, and with this upload would take more than the 5\.0 MiB that they may"
+    told = r"your files take 3\.0 MiB, and with this upload would exceed the quota of 5\.0 MiB"
     with pytest.raises(StoreQuotaError, match=told):
         store.add_part(beside.id, a_part(1, 1), quota=5 * MIB)
-    with pytest.raises(StoreQuotaError, match=r"3\.0 MiB, and others on their way 2\.0 MiB, and with this upload"):
+    with pytest.raises(StoreQuotaError, match=r"3\.0 MiB, other uploads 2\.0 MiB, and with this upload"):
         store.begin_file("ann", "batch", "third", expected=1, quota=5 * MIB)
     store.add_part(file.id, a_part(1), quota=5 * MIB)  # it began first
     with pytest.raises(StoreQuotaError, match=told):
@@ -193,7 +203,7 @@ def test_an_owner_has_no_more_than_the_quota(store: Store) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path, disk: Path) -> Iterator[RunningServer]:
-    database = f"sqlite:///{disk / 'court.db'}"
+    database = f"sqlite:///{disk / 'magistrate.db'}"
     running = RunningServer(tmp_path / "server", database=database, models=MODELS, options=["--quota", "0.03"]).start()
     wait_until_alive(running)
     yield running
@@ -242,7 +252,7 @@ def test_an_upload_beyond_the_quota_is_refused_and_nothing_of_the_upload_stays(s
     assert post(server, 10).status_code == 200
     answer = post(server, 27)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "quota_exceeded")
-    assert "would take more than the 30.7 MiB that they may" in answer.json()["error"]["message"]
+    assert "would exceed the quota of 30.7 MiB" in answer.json()["error"]["message"]
     assert len(ids(server)) == 1
 
 
@@ -264,7 +274,7 @@ def test_a_server_killed_in_an_upload_leaves_nothing_of_it(server: RunningServer
 
 
 def stored_parts(disk: Path) -> int:
-    database = sqlite3.connect(f"file:{disk}/court.db?mode=ro", uri=True)
+    database = sqlite3.connect(f"file:{disk}/magistrate.db?mode=ro", uri=True)
     try:
         return int(database.execute("SELECT count(*) FROM file_parts").fetchone()[0])
     finally:

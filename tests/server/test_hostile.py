@@ -76,7 +76,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_pauses_a_batch_says_why_and_loses_nothing(tmp_path: Path, disk: Path) -> None:
-    server = RunningServer(tmp_path / "server", database=f"sqlite:///{disk / 'court.db'}").start().wait_until_ready()
+    server = RunningServer(tmp_path / "server", database=f"sqlite:///{disk / 'magistrate.db'}").start().wait_until_ready()
     filler = disk / "filler"
     try:
         client = server.client

@@ -12,7 +12,7 @@ import pytest
 from openai import OpenAI
 from sqlalchemy import text
 
-from server.safety.keys import make_key
+from server.safety.callers import make_key
 from server.settings import Settings
 from server.store import Store
 from tests.server.live import Live, serving

@@ -8,9 +8,9 @@ import pytest
 from fastapi import FastAPI
 
 from judges.catalog import JUDGES
-from judges.form import Form
-from server.asking import JudgeRequest, judge_of
+from judges.form import AnswerSchema
 from server.errors import install_error_handlers
+from server.judge_spec import JudgeSpec, judge_of
 from server.routes import judges
 
 
@@ -55,14 +55,14 @@ def test_every_example_works_as_it_stands(cards: dict[str, dict[str, Any]], name
     assert body.pop("model")
     (sample,) = body.pop("samples")
     assert sample == card["sample"]
-    judge = judge_of(JudgeRequest.model_validate(body))
-    inquiry = judge.render(sample)
-    assert inquiry.notes == ()
-    for prompt in inquiry.prompts:
-        form: Form[Any] = prompt.form
+    judge = judge_of(JudgeSpec.model_validate(body))
+    rendered = judge.render(sample)
+    assert rendered.notes == ()
+    for prompt in rendered.prompts:
+        form: AnswerSchema[Any] = prompt.form
         assert form.schema == card["answer"]
     assert list(judge.levels) == list(card["metrics"])
-    shown = "".join(message.content for prompt in inquiry.prompts for message in prompt.messages)
+    shown = "".join(message.content for prompt in rendered.prompts for message in prompt.messages)
     for value in sample.values():
         assert all(text in shown for text in (value if isinstance(value, list | dict) else [value]))
 
@@ -71,21 +71,18 @@ def test_every_example_works_as_it_stands(cards: dict[str, dict[str, Any]], name
 def test_every_option_is_told_with_values_that_it_takes(cards: dict[str, dict[str, Any]], name: str) -> None:
     card = cards[name]
     body = {key: value for key, value in card["request"].items() if key not in ("model", "samples")}
-    given = body.get("options", {})
-    version = judge_of(JudgeRequest.model_validate(body)).version
     for option in card["options"]:
+        given = body.get("options", {}) | ({"per_metric": True} if option["name"] == "prompts" else {})  # it acts on these alone
+        version = judge_of(JudgeSpec.model_validate(body | {"options": given})).version
         legal = option["legal"]
-        values = legal.get("enum") or {"boolean": [True, False], "integer": [1, legal.get("maximum")], "number": [2.5]}.get(
-            legal.get("type")
-        )
-        if values is None:
-            values = [["one", "two"]]
-        asked = [JudgeRequest.model_validate(body | {"options": given | {option["name"]: value}}) for value in values]
+        of_type = {"boolean": [True, False], "integer": [1, legal.get("maximum")], "number": [2.5], "string": ["one"]}
+        values = legal.get("enum") or of_type.get(legal.get("type"), [["one", "two"]])
+        asked = [JudgeSpec.model_validate(body | {"options": given | {option["name"]: value}}) for value in values]
         assert {judge_of(request).version for request in asked} != {version}, "an option changes what is asked"
         if option["default"] is not None:
             usual = body | {"options": {key: value for key, value in given.items() if key != option["name"]}}
             same = body | {"options": given | {option["name"]: option["default"]}}
-            assert judge_of(JudgeRequest.model_validate(usual)).version == judge_of(JudgeRequest.model_validate(same)).version
+            assert judge_of(JudgeSpec.model_validate(usual)).version == judge_of(JudgeSpec.model_validate(same)).version
         assert option["required"] == (option["name"] in card["required"])
 
 

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from judges.errors import MagistrateError
 from server.safety import callers
-from server.safety.keys import make_key, opens, parse
+from server.safety.callers import make_key, opens, parse
 from server.settings import Settings
 from server.store import Key, Store
 from tests.server.live import client_of, serving, small_app
@@ -157,7 +157,7 @@ def test_made_up_keys_do_not_fill_the_memory(store: Store, monkeypatch: pytest.M
     app = small_app(KEYED, store)
     for _ in range(6):
         assert ask(app, bearer(make_key()[1])).status_code == 401
-    assert len(app.state.doorkeeper._found) == 3
+    assert len(app.state.access_control._cached_keys) == 3
 
 
 def test_the_key_is_asked_for_before_the_body_is_looked_at(store: Store) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.safety import limits
+from server.safety import middleware
 from server.settings import Settings
 from tests.server.live import Live, client_of, read_all, serving, small_app, within
 
@@ -308,7 +308,7 @@ def test_a_sane_request_id_is_kept(name: str) -> None:
 def test_any_other_request_id_is_replaced(name: str) -> None:
     answer = send("GET", "/v1/who", headers=[(b"X-Request-Id", name.encode())])
     (given,) = answer.headers.get_list("x-request-id")
-    assert limits.REQUEST_ID.fullmatch(given)
+    assert middleware.REQUEST_ID.fullmatch(given)
     assert given != name
     assert "set-cookie" not in answer.headers
 

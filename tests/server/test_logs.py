@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from judges.errors import MagistrateError, SampleError
-from server.safety.keys import make_key
+from server.safety.callers import make_key
 from server.safety.logs import JsonFormatter, configure_logs, log_event, log_samples
 from server.settings import Settings
 from tests.server.live import client_of, serving, small_app
@@ -85,6 +85,39 @@ def test_a_field_cannot_take_the_place_of_what_every_line_has(capsys: pytest.Cap
     assert line["time"] != "never"
     assert line["answer"] == 42
     assert line["odd"].startswith("<object")
+
+
+def test_what_the_server_says_beside_an_event_is_in_the_line_and_what_libraries_say_is_not() -> None:
+    extra = {"model": "tiny", "reason": "it died", "level_of": None}
+    ours, theirs = (
+        logging.getLogger(name).makeRecord(name, logging.ERROR, "f", 1, "engine died", (), None, extra=extra)
+        for name in ("magistrate.hosting", "uvicorn")
+    )
+    line = json.loads(JsonFormatter().format(ours))
+    assert {name: line[name] for name in ("event", "model", "reason")} == {
+        "event": "engine died",
+        "model": "tiny",
+        "reason": "it died",
+    }
+    assert set(line) == {"time", "level", "event", "logger", "model", "reason"}
+    assert "model" not in json.loads(JsonFormatter().format(theirs))
+
+
+def test_what_a_library_adds_to_every_record_is_not_in_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    factory = logging.getLogRecordFactory()
+
+    def adding(*arguments: Any, **settings: Any) -> logging.LogRecord:
+        record = factory(*arguments, **settings)
+        record.vllm_process_name = "MainProcess"
+        return record
+
+    configure_logs()
+    logging.setLogRecordFactory(adding)
+    try:
+        logging.getLogger("magistrate.hosting").error("engine died", extra={"model": "tiny"})
+    finally:
+        logging.setLogRecordFactory(factory)
+    assert set(only(capsys)) == {"time", "level", "event", "logger", "model"}
 
 
 def test_no_key_is_ever_written(capsys: pytest.CaptureFixture[str]) -> None:

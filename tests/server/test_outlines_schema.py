@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "oneOf beside": ({"type": "integer", "oneOf": [WHOLE]}, "`oneOf` in schema"),
     "nothing": ({}, "schema, which allows anything,"),
     "nothing within": ({"type": "array", "items": {"title": "x"}}, "schema.items, which allows anything,"),
-    "true": ({"properties": {"a": True}}, "schema.properties.a, which is no object,"),
+    "true": ({"properties": {"a": True}}, "schema.properties.a, which is not an object,"),
     "recursion": ({"properties": {"a": {"$ref": "#"}}}, "`$ref` in schema.properties.a, which leads back to itself,"),
     "recursion of two": (
         {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [NULL, {"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}},
@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "references too deep": (chain(5), "`$ref` in schema.$defs.4, within 4 others,"),
     "reference elsewhere": ({"$ref": "https://x/y#/a"}, "`$ref` in schema, which is not of the form `#/$defs/NAME`,"),
     "reference escaped": ({"$ref": "#/$defs/a~1b", "$defs": {"a~1b": NULL}}, "`$ref` in schema, which is not of the form"),
-    "reference to nothing": ({"$ref": "#/$defs/x"}, "schema.$defs.x, which is no object,"),
+    "reference to nothing": ({"$ref": "#/$defs/x"}, "schema.$defs.x, which is not an object,"),
     "beside a reference": (
         {"$ref": "#/$defs/x", "maxLength": 1, "$defs": {"x": {"type": "string"}}},
         "`maxLength` beside `$ref` in schema",
@@ -133,8 +133,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"type": "array", "items": WHOLE, "minItems": 1, "maxItems": 0},
         "`minItems` above `maxItems` in schema",
     ),
-    "float as a count": ({"type": "string", "minLength": 2.0}, "`minLength` in schema, which is no whole number from 0 on,"),
-    "endless count": ({"type": "string", "minLength": 2**64}, "`minLength` in schema, which is no whole number from 0 on,"),
+    "float as a count": ({"type": "string", "minLength": 2.0}, "`minLength` in schema, which is not a whole number from 0 on,"),
+    "endless count": ({"type": "string", "minLength": 2**64}, "`minLength` in schema, which is not a whole number from 0 on,"),
     "length of a number": ({**WHOLE, "minLength": 1}, "`minLength` beside `type` in schema"),
     "digits": ({"type": "number", "maxDigitsFraction": 0}, "`maxDigitsFraction` in schema"),
     "types of lists": ({"type": ["array", "null"], "items": WHOLE}, "`items` beside `type` in schema"),
@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         {"properties": {"a": WHOLE}, "required": ["b"]},
         '`required` in schema, which names "b" and `properties` does not,',
     ),
-    "required as a word": ({"properties": {"a": WHOLE}, "required": "a"}, "`required` in schema, which is no list,"),
+    "required as a word": ({"properties": {"a": WHOLE}, "required": "a"}, "`required` in schema, which is not a list,"),
     "patternProperties": ({"properties": {"a": WHOLE}, "patternProperties": {"a": NULL}}, "`patternProperties` in schema"),
     "other properties": (
         {"properties": {"a": WHOLE}, "additionalProperties": NULL},

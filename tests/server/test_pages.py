@@ -24,23 +24,22 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from evals.plain_text import plain
+from evals.reports.wording import plain
 from judges.expected import Expectation
 from judges.verdict import Verdict
+from server.app import protect
 from server.batches.lines import BatchLine, error_line, output_line
 from server.errors import ApiError, error_body
-from server.hosting.host import State
+from server.hosting.hosted_model import State
 from server.metrics import Metrics
-from server.pages.lines import LONGEST, OPENING, Passage, read_result
 from server.pages.pages import add_pages
-from server.pages.words import BATCH_WORDS, MODEL_WORDS
+from server.pages.wording import BATCH_WORDS, LONGEST, MODEL_WORDS, OPENING, Passage, read_result
 from server.routes import batches, files, models, operations
-from server.safety.keys import make_key
-from server.safety.protection import protect
+from server.safety.callers import make_key
 from server.settings import Settings
 from server.store import BatchRecord, FilePart, Result, Store
 from server.store.records import BatchStatus
-from tests.chromium import need_chromium, new_browser
+from tests.chromium import CONTRASTS, need_chromium, new_browser
 from tests.server.live import Live, client_of, serving, within
 
 HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
@@ -48,7 +47,7 @@ OVERRIDE = "\N{RIGHT-TO-LEFT OVERRIDE}"
 
 
 @dataclass
-class SomeHost:
+class SomeModel:
     """A hosted model, as far as the pages look at it."""
 
     name: str
@@ -62,14 +61,14 @@ class SomeHost:
     spec: Any = field(default_factory=lambda: SimpleNamespace(model="magistrate-tiny"))
 
 
-class SomeCourt:
+class SomePool:
     """A court without engines."""
 
-    def __init__(self, *hosts: SomeHost) -> None:
-        self.hosts = {host.name: host for host in hosts or (SomeHost("magistrate-tiny"),)}
+    def __init__(self, *hosts: SomeModel) -> None:
+        self.models = {host.name: host for host in hosts or (SomeModel("magistrate-tiny"),)}
 
-    def check_model(self, model: str | None) -> str:
-        return model or next(iter(self.hosts))
+    def full_name(self, model: str | None) -> str:
+        return model or next(iter(self.models))
 
 
 class SomeDesk:
@@ -85,9 +84,9 @@ class SomeDesk:
         pass
 
 
-def application(store: Store, court: SomeCourt, **settings: Any) -> FastAPI:
+def application(store: Store, pool: SomePool, **settings: Any) -> FastAPI:
     app = FastAPIOffline(docs_url=None, redoc_url=None)
-    app.state.store, app.state.court, app.state.desk = store, court, SomeDesk()
+    app.state.store, app.state.pool, app.state.batches = store, pool, SomeDesk()
     for routes in (files, batches, models, operations):
         app.include_router(routes.router)
     add_pages(app)
@@ -157,13 +156,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def court() -> SomeCourt:
-    return SomeCourt()
+def pool() -> SomePool:
+    return SomePool()
 
 
 @pytest.fixture
-def live(store: Store, court: SomeCourt) -> Iterator[Live]:
-    app = application(store, court)
+def live(store: Store, pool: SomePool) -> Iterator[Live]:
+    app = application(store, pool)
     with serving(app, app.state.settings) as running:
         yield running
 
@@ -203,9 +202,9 @@ class Reader:
             return False
 
     @property
-    def desk(self) -> SomeDesk:
-        desk: SomeDesk = self.live.server.config.app.state.desk  # type: ignore[union-attr]
-        return desk
+    def batches(self) -> SomeDesk:
+        batches: SomeDesk = self.live.server.config.app.state.batches  # type: ignore[union-attr]
+        return batches
 
     @property
     def complaints(self) -> list[str]:
@@ -248,18 +247,18 @@ def test_what_a_first_visit_tells_works(reader: Reader, store: Store, tmp_path: 
     assert json.loads(part.data) == json.loads(line)
 
 
-def test_with_keys_a_first_visit_tells_where_the_key_goes(store: Store, court: SomeCourt) -> None:
-    text = page(application(store, court, require_keys=True), "/", key=new_key(store)).text
+def test_with_keys_a_first_visit_tells_where_the_key_goes(store: Store, pool: SomePool) -> None:
+    text = page(application(store, pool, require_keys=True), "/", key=new_key(store)).text
     assert text.count("Authorization: Bearer $MAGISTRATE_KEY") == 2
     assert "import os, openai" in text
     assert 'os.environ["MAGISTRATE_KEY"]' in text
 
 
-def test_models_are_shown_as_they_are(reader: Reader, court: SomeCourt) -> None:
+def test_models_are_shown_as_they_are(reader: Reader, pool: SomePool) -> None:
     why = "there is no room on the GPU"
     adapters = [SimpleNamespace(name="tone@0123456789ab"), SimpleNamespace(name="harm@ba9876543210")]
-    hosts = SomeHost("large", adapters=adapters), SomeHost("small", "failed", why, restarts=1234, context=None)
-    court.hosts = {host.name: host for host in hosts}
+    hosts = SomeModel("large", adapters=adapters), SomeModel("small", "failed", why, restarts=1234, context=None)
+    pool.models = {host.name: host for host in hosts}
     reader.open()
     ready, failed = reader.rows("[data-model]")
     assert ready == ["large", "Ready", "8,192 tokens", "tone@0123456789ab, harm@ba9876543210", "0"]
@@ -267,8 +266,8 @@ def test_models_are_shown_as_they_are(reader: Reader, court: SomeCourt) -> None:
     assert reader.find("[aria-labelledby=models] caption").text == "2 models are hosted here, the default first."
 
 
-def test_a_model_that_gets_ready_is_shown_without_loading_the_page_again(reader: Reader, court: SomeCourt) -> None:
-    host = court.hosts["magistrate-tiny"]
+def test_a_model_that_gets_ready_is_shown_without_loading_the_page_again(reader: Reader, pool: SomePool) -> None:
+    host = pool.models["magistrate-tiny"]
     host.state, host.context, host.reason = "loading", None, "<b>the weights are read</b>"
     reader.open()
     assert "<b>the weights are read</b>" in reader.find("[data-model]").text
@@ -316,10 +315,10 @@ def test_progress_moves_as_results_are_recorded(reader: Reader, store: Store, on
     assert within(10, lambda: reader.find("[data-status]").text == "Completed")
     assert bar.get_property("value") == 4
     assert spoken.get_property("textContent") == f"{batch.id}: Completed, 4 of 4 lines, 1 failed."
-    assert "More results have come in" in reader.text
+    assert "There are more results" in reader.text
     reader.browser.find_element(By.LINK_TEXT, "Show them").click()
     assert within(10, lambda: len(reader.texts(".verdicts tbody tr")) == 4)
-    assert "More results have come in" not in reader.text
+    assert "There are more results" not in reader.text
     assert reader.complaints == []
 
 
@@ -334,20 +333,20 @@ def test_many_batches_are_followed_a_few_at_a_time_to_the_end(reader: Reader, st
 def test_a_batch_that_does_not_move_says_why(reader: Reader, store: Store) -> None:
     batch = new_batch(store, 4)
     for path in ("/", f"/batches/{batch.id}"):
-        reader.desk.paused = None
+        reader.batches.paused = None
         reader.open(path)
         notice = reader.find("[data-paused]")
         assert not notice.is_displayed()
-        reader.desk.paused = "the disk is full"
+        reader.batches.paused = "the disk is full"
         record(store, batch, 1 if path == "/" else 2)
         assert within(10, lambda notice=notice: notice.text.endswith("at the moment: the disk is full"))  # type: ignore[misc]
         reader.open(path)
         assert reader.find("[data-paused]").text.endswith("at the moment: the disk is full")
 
 
-def test_a_lost_server_is_told_of_and_found_again(browser: webdriver.Chrome, store: Store, court: SomeCourt) -> None:
+def test_a_lost_server_is_told_of_and_found_again(browser: webdriver.Chrome, store: Store, pool: SomePool) -> None:
     batch = new_batch(store, 4)
-    app = application(store, court)
+    app = application(store, pool)
     with serving(app, app.state.settings) as live:
         reader = Reader(browser, live)
         reader.open(f"/batches/{batch.id}")
@@ -365,8 +364,8 @@ def test_a_batch_is_told_in_full(reader: Reader, store: Store) -> None:
     record(store, batch, 2, "line 2 is no JSON")
     store.fail_batch(batch.id, "the model is gone")
     reader.open(f"/batches/{batch.id}")
-    assert reader.texts("h1, h2") == [f"Batch {batch.id}", "Given up", "About this batch", "Verdicts"]
-    assert "It was given up: the model is gone" in reader.text
+    assert reader.texts("h1, h2") == [f"Batch {batch.id}", "Failed", "About this batch", "Verdicts"]
+    assert "It failed: the model is gone" in reader.text
     facts = dict(zip(reader.texts(".facts dt"), reader.texts(".facts dd"), strict=True))
     assert facts["Input"] == "say \"hi\" & 'bye' <b>.jsonl (4 lines, 12 bytes)"
     assert (facts["Endpoint"], facts["Model"], facts["study"]) == ("/v1/judgments", "The server’s default", "first")
@@ -376,7 +375,7 @@ def test_a_batch_is_told_in_full(reader: Reader, store: Store) -> None:
         assert text in httpx.get(address).text
     assert store.delete_file(batch.input_file_id, "local")
     reader.open(f"/batches/{batch.id}")
-    assert "The file was deleted since." in reader.text
+    assert "The file has been deleted." in reader.text
 
 
 def test_verdicts_are_read_page_by_page(reader: Reader, store: Store) -> None:
@@ -493,30 +492,10 @@ def test_the_first_stop_skips_to_the_content(reader: Reader) -> None:
     assert reader.browser.switch_to.active_element == reader.find("main")
 
 
-CONTRASTS = """
-const channel = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
-const behind = (element) => {
-  for (; element; element = element.parentElement) {
-    const colour = parts(getComputedStyle(element).backgroundColor);
-    if (colour.length === 3 || colour[3] === 1) return colour;
-  }
-};
-return [...document.querySelectorAll("body *")]
-  .filter((element) => element.checkVisibility())
-  .filter((element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
-  .map((element) => {
-    const [one, other] = [parts(getComputedStyle(element).color), behind(element)].map(light).sort((a, b) => b - a);
-    return [(one + 0.05) / (other + 0.05), element.outerHTML];
-  });
-"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out_from_what_is_behind_it(reader: Reader, store: Store, court: SomeCourt, scheme: str) -> None:
-    reader.desk.paused = "the disk is full"
-    court.hosts["magistrate-tiny"].reason = "it is slow"
+def test_every_text_stands_out_from_what_is_behind_it(reader: Reader, store: Store, pool: SomePool, scheme: str) -> None:
+    reader.batches.paused = "the disk is full"
+    pool.models["magistrate-tiny"].reason = "it is slow"
     batch = new_batch(store, 128)
     for number in range(1, 60):
         record(store, batch, number, "no JSON" if number == 3 else None, justification="why " * 200)
@@ -575,11 +554,11 @@ def test_everything_can_be_read_without_javascript(live: Live, store: Store, tmp
         browser.quit()
 
 
-def test_a_browser_shows_its_own_key_s_batches_alone(browser: webdriver.Chrome, store: Store, court: SomeCourt) -> None:
+def test_a_browser_shows_its_own_key_s_batches_alone(browser: webdriver.Chrome, store: Store, pool: SomePool) -> None:
     ada, bob = new_key(store, "ada"), new_key(store, "bob")
     hers, his = (new_batch(store, 2, owner=f"key:{name}", filename=f"{name}.jsonl") for name in ("ada", "bob"))
     record(store, his, 1, justification="a secret of bob's")
-    app = application(store, court, require_keys=True)
+    app = application(store, pool, require_keys=True)
     with serving(app, app.state.settings) as live:
         reader = Reader(browser, live)
         browser.get(f"http://anyone:{ada}@127.0.0.1:{live.port}/")
@@ -597,8 +576,8 @@ def test_a_browser_shows_its_own_key_s_batches_alone(browser: webdriver.Chrome, 
 
 
 @pytest.mark.parametrize("path", ["/", "/batches/batch_0199a3f0c1d24be0a1b2c3d4"])
-def test_without_a_key_the_browser_is_told_to_ask_for_it(store: Store, court: SomeCourt, path: str) -> None:
-    app = application(store, court, require_keys=True)
+def test_without_a_key_the_browser_is_told_to_ask_for_it(store: Store, pool: SomePool, path: str) -> None:
+    app = application(store, pool, require_keys=True)
     for key in (None, "mag_wrong"):
         answer = page(app, path, key=key)
         assert answer.status_code == 401
@@ -616,38 +595,38 @@ def test_without_a_key_the_browser_is_told_to_ask_for_it(store: Store, court: So
         ("/batches/batch_0199a3f0c1d24be0a1b2c3d4?after=99999999999999999999", 400),
     ],
 )
-def test_faults_are_told_on_a_page(store: Store, court: SomeCourt, path: str, status: int) -> None:
-    answer = page(application(store, court), path)
+def test_faults_are_told_on_a_page(store: Store, pool: SomePool, path: str, status: int) -> None:
+    answer = page(application(store, pool), path)
     assert answer.status_code == status
     assert answer.headers["content-type"].startswith("text/html")
     assert "What the server said:" in answer.text
 
 
-def test_a_closed_store_is_told_on_a_page(store: Store, court: SomeCourt, tmp_path: Path) -> None:
-    app = application(store, court)
+def test_a_closed_store_is_told_on_a_page(store: Store, pool: SomePool, tmp_path: Path) -> None:
+    app = application(store, pool)
     for left in tmp_path.glob("store.db*"):
         left.unlink()
     store.close()
     (tmp_path / "store.db").mkdir()
     answer = page(app)
     assert answer.status_code == 503
-    assert "<h1>Not now</h1>" in answer.text
+    assert "<h1>Not available now</h1>" in answer.text
     assert "retry-after" in answer.headers
 
 
 @pytest.mark.parametrize("host", ["localhost:8700", "127.0.0.1", "[::1]:8700"])
-def test_the_address_that_is_told_is_the_one_that_was_asked(store: Store, court: SomeCourt, host: str) -> None:
-    assert f"http://{host}/v1/files" in page(application(store, court), host=host).text
+def test_the_address_that_is_told_is_the_one_that_was_asked(store: Store, pool: SomePool, host: str) -> None:
+    assert f"http://{host}/v1/files" in page(application(store, pool), host=host).text
 
 
-def test_pages_are_not_kept_by_browsers(store: Store, court: SomeCourt) -> None:
-    headers = page(application(store, court)).headers
+def test_pages_are_not_kept_by_browsers(store: Store, pool: SomePool) -> None:
+    headers = page(application(store, pool)).headers
     assert headers["cache-control"] == "no-store"
     assert "unsafe" not in headers["content-security-policy"]
 
 
-def test_the_reference_of_the_api_opens(browser: webdriver.Chrome, store: Store, court: SomeCourt) -> None:
-    app = application(store, court)
+def test_the_reference_of_the_api_opens(browser: webdriver.Chrome, store: Store, pool: SomePool) -> None:
+    app = application(store, pool)
     with serving(app, app.state.settings) as live:
         reader = Reader(browser, live)
         reader.open("/docs")
@@ -690,11 +669,11 @@ def test_a_long_text_is_opened_and_kept_whole(text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("failed", [True, False])
-def test_any_record_can_be_shown(store: Store, court: SomeCourt, text: str, failed: bool) -> None:
+def test_any_record_can_be_shown(store: Store, pool: SomePool, text: str, failed: bool) -> None:
     batch = new_batch(store, 2)
     store.record([Result(batch.id, 0, 1, None, failed, text)])
     assert read_result(Result(batch.id, 0, 1, None, failed, text)).number == 1
-    assert page(application(store, court), f"/batches/{batch.id}").status_code == 200
+    assert page(application(store, pool), f"/batches/{batch.id}").status_code == 200
 
 
 def test_every_state_has_words() -> None:

@@ -12,15 +12,15 @@ import pytest
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from evals.dashboard import write
+from evals.qualeval.report import write
+from server.app import protect
 from server.metrics import Metrics
 from server.pages.published import Published
 from server.safety.callers import KeysFirst
-from server.safety.protection import protect
 from server.settings import Settings
 from tests.chromium import need_chromium, new_browser
-from tests.evals.dashboard.browser import Reader
-from tests.evals.dashboard.examples import dialogsum
+from tests.evals.browser import Reader
+from tests.evals.qualeval.examples import dialogsum
 from tests.server.leaks import listening, pages
 from tests.server.live import Live, serving
 from tests.server.running import RunningServer
@@ -41,7 +41,7 @@ def test_a_published_study_draws_its_charts_and_can_call_nobody(magistrate_serve
     reader = Reader.start(tmp_path / "profile")
     try:
         reader.open(f"{magistrate_server.url}/dashboards/dialogsum/", drawn=False)
-        assert reader.browser.title == "DialogSum: where it is weak, and why"
+        assert reader.browser.title == "DialogSum"
         reader.browser.switch_to.frame(0)
         reader.wait(lambda: reader.drawings > 0)
         assert reader.complaints == []
@@ -56,7 +56,7 @@ def test_a_published_study_draws_its_charts_and_can_call_nobody(magistrate_serve
         shutil.rmtree(folder)
 
 
-class Court:
+class ModelPool:
     """A server of published pages, and of an API that notes what is asked of it."""
 
     def __init__(self, folder: Path) -> None:
@@ -79,24 +79,24 @@ class Court:
 
 
 @pytest.fixture
-def court(tmp_path: Path) -> Court:
+def pool(tmp_path: Path) -> ModelPool:
     (tmp_path / "dashboards").mkdir()
-    return Court(tmp_path / "dashboards")
+    return ModelPool(tmp_path / "dashboards")
 
 
 @pytest.fixture
-def unguarded(court: Court) -> Iterator[Live]:
+def unguarded(pool: ModelPool) -> Iterator[Live]:
     """The same pages, and the same API, from a server that guards nothing."""
     app = FastAPI()
-    app.add_api_route("/v1/{path:path}", court.ask)
-    app.mount("/", StaticFiles(directory=court.folder, html=True))
-    with serving(app, court.settings) as running:
+    app.add_api_route("/v1/{path:path}", pool.ask)
+    app.mount("/", StaticFiles(directory=pool.folder, html=True))
+    with serving(app, pool.settings) as running:
         yield running
 
 
 @pytest.fixture
-def live(court: Court) -> Iterator[Live]:
-    with serving(court.app, court.settings) as running:
+def live(pool: ModelPool) -> Iterator[Live]:
+    with serving(pool.app, pool.settings) as running:
         yield running
 
 
@@ -119,11 +119,11 @@ def visit(profile: Path, addresses: list[str]) -> None:
         browser.quit()
 
 
-def test_nothing_is_sent_away_by_a_published_page(court: Court, live: Live, unguarded: Live, tmp_path: Path) -> None:
+def test_nothing_is_sent_away_by_a_published_page(pool: ModelPool, live: Live, unguarded: Live, tmp_path: Path) -> None:
     with listening() as (port, arrived):
         hostile = list(pages(port).items())
         for number, (_, page) in enumerate(hostile):
-            court.publish(f"page-{number}", page)
+            pool.publish(f"page-{number}", page)
         visit(tmp_path / "profile", [f"http://127.0.0.1:{live.port}/dashboards/page-{n}/" for n in range(len(hostile))])
         assert arrived == []
         # The same pages get away with it where nothing guards them.
@@ -133,22 +133,22 @@ def test_nothing_is_sent_away_by_a_published_page(court: Court, live: Live, ungu
         assert sorted(line for line in arrived if b"favicon" not in line) == stolen
 
 
-def test_the_api_is_not_asked_by_a_published_page(court: Court, live: Live, unguarded: Live, tmp_path: Path) -> None:
+def test_the_api_is_not_asked_by_a_published_page(pool: ModelPool, live: Live, unguarded: Live, tmp_path: Path) -> None:
     ways = "<img src=/v1/files><iframe src=/v1/files></iframe><script>fetch('/v1/files'); location = '/v1/files'</script>"
-    court.publish("page", f"<!doctype html>{ways}<meta http-equiv=refresh content='0;url=/v1/files'>")
-    court.publish("page", PICTURE, "picture.svg")
-    court.publish(
+    pool.publish("page", f"<!doctype html>{ways}<meta http-equiv=refresh content='0;url=/v1/files'>")
+    pool.publish("page", PICTURE, "picture.svg")
+    pool.publish(
         "page", PICTURE.replace("<svg", "<html").replace("</svg", "</html").replace("2000/svg", "1999/xhtml"), "page.xhtml"
     )
     folder = f"http://127.0.0.1:{live.port}/dashboards/page"
     visit(tmp_path / "profile", [f"{folder}/", f"{folder}/picture.svg", f"{folder}/page.xhtml"])
-    assert court.asked == []
+    assert pool.asked == []
     visit(tmp_path / "another profile", [f"http://127.0.0.1:{unguarded.port}/page/picture.svg"])
-    assert set(court.asked) >= {"files"}, "where nothing guards it, a picture calls the API"
+    assert set(pool.asked) >= {"files"}, "where nothing guards it, a picture calls the API"
 
 
-def test_a_page_comes_in_a_frame_whatever_the_browser_has_kept(court: Court, live: Live, unguarded: Live) -> None:
-    court.publish("page", '<!DOCTYPE html>\n<title>Apples &amp; "pears"</title><p>é</p>')
+def test_a_page_comes_in_a_frame_whatever_the_browser_has_kept(pool: ModelPool, live: Live, unguarded: Live) -> None:
+    pool.publish("page", '<!DOCTYPE html>\n<title>Apples &amp; "pears"</title><p>é</p>')
     bare = unguarded.get("/page/")
     kept = {"if-none-match": bare.headers["etag"], "if-modified-since": bare.headers["last-modified"]}
     answer = httpx.get(f"http://127.0.0.1:{live.port}/dashboards/page/", headers=kept)

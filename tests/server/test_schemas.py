@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from judges.engines import weights
-from server.hosting.schemas import PASSED_OVER, check_schema, with_bounds_listed
+from server.hosting.schemas import IGNORED, check_schema, with_bounds_listed
 from tests.conftest import TINY
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
@@ -47,7 +47,7 @@ def test_what_outlines_passes_over_is_refused(word: str) -> None:
 
     schema, answer = BROKEN[word]
     assert re.fullmatch(json_schema.build_regex_from_schema(json.dumps(schema)), answer), "it is kept now: take it off the list"
-    with pytest.raises(ValueError, match=r" in schema is not kept by this model's constraints \(outlines\): leave it out"):
+    with pytest.raises(ValueError, match=r" in schema is not enforced by this model's constraints \(outlines\): leave it out"):
         check_schema(request(schema), "outlines")
 
 
@@ -63,8 +63,8 @@ def test_xgrammar_keeps_a_word_or_it_is_refused(word: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(weights.locate(TINY))
     compiler = xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(tokenizer), max_threads=1)
     matcher = xgrammar.GrammarMatcher(compiler.compile_json_schema(json.dumps(schema)), terminate_without_stop_token=True)
-    passed_over = matcher.accept_string(answer) and matcher.is_terminated()
-    assert passed_over == (word in PASSED_OVER["xgrammar"])
+    ignored = matcher.accept_string(answer) and matcher.is_terminated()
+    assert ignored == (word in IGNORED["xgrammar"])
 
 
 def test_every_schema_within_is_looked_at() -> None:
@@ -72,7 +72,7 @@ def test_every_schema_within_is_looked_at() -> None:
         inner = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/$defs/x"}]}}}
         schema = {"type": "array", "items": inner, "$defs": {"x": {"type": "integer", word: {}}}}
         with pytest.raises(
-            ValueError, match=rf"`{word}` in schema\.\$defs\.x is not kept by this model's constraints \({backend}\)"
+            ValueError, match=rf"`{word}` in schema\.\$defs\.x is not enforced by this model's constraints \({backend}\)"
         ):
             check_schema(request(schema), backend)
 

@@ -69,10 +69,10 @@ def test_a_database_that_a_newer_version_wrote_is_refused(store: Store, store_ur
 def test_a_second_server_on_one_sqlite_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     first = Store.open(url)
-    with pytest.raises(StoreError, match=r"store\.db is used by another server; several servers share a PostgreSQL"):
+    with pytest.raises(StoreError, match=r"store\.db is in use by another server; several servers can share a PostgreSQL"):
         Store.open(url)
     second = subprocess.run([sys.executable, "-c", OPEN, url], capture_output=True, text=True, check=False)
-    assert "is used by another server" in second.stderr
+    assert "is in use by another server" in second.stderr
     beside = Store.open(url, alone=False)
     beside.add_key("1", "ann", "d")
     beside.close()
@@ -86,7 +86,7 @@ def test_a_second_server_on_one_sqlite_is_refused_until_the_first_is_gone(tmp_pa
 def test_a_hard_link_to_the_sqlite_of_a_server_is_refused(tmp_path: Path, alone: bool) -> None:
     first = Store.open(f"sqlite:///{tmp_path}/store.db")
     (tmp_path / "other.db").hardlink_to(tmp_path / "store.db")
-    with pytest.raises(StoreError, match=r"other\.db has another name, a hard link"):
+    with pytest.raises(StoreError, match=r"other\.db has a second hard link"):
         Store.open(f"sqlite:///{tmp_path}/other.db", alone=alone)
     assert not (tmp_path / "other.db-wal").exists()
     (tmp_path / "other.db").unlink()
@@ -104,7 +104,7 @@ def test_the_sqlite_of_a_server_is_refused_by_whatever_name_it_has(tmp_path: Pat
             second = subprocess.run(
                 [sys.executable, "-c", OPEN, f"sqlite:///{tmp_path}/{name}"], capture_output=True, check=False
             )
-            assert b"is used by another server" in second.stderr
+            assert b"is in use by another server" in second.stderr
         first.add_key("1", "ann", "d")
     finally:
         if not done.returncode:
@@ -116,7 +116,7 @@ def test_a_refused_second_store_leaves_sqlites_own_locks_to_the_first(tmp_path: 
     url = f"sqlite:///{tmp_path}/store.db"
     first = Store.open(url)
     first.add_key("1", "ann", "d")
-    with pytest.raises(StoreError, match="used by another server"):
+    with pytest.raises(StoreError, match="in use by another server"):
         Store.open(url)
     subprocess.run([sys.executable, "-c", OPEN.replace("sys.argv[1]", "sys.argv[1], alone=False"), url], check=True)
     assert (tmp_path / "store.db-wal").stat().st_size, "whoever closes last deletes the log, and this was not the last"
@@ -271,15 +271,15 @@ def test_a_file_that_lost_parts_is_not_finished(store: Store) -> None:
     file = store.begin_file("ann", "batch", "f")
     store.add_part(file.id, FilePart(0, 1, 2, b"1\n2\n", []))
     store.add_part(file.id, FilePart(2, 5, 2, b"5\n6\n", []))
-    with pytest.raises(StoreConflictError, match="2 parts with 4 lines arrived, but there should be 3 with 6; upload it again"):
+    with pytest.raises(StoreConflictError, match="2 parts with 4 lines arrived, of 3 with 6; upload it again"):
         store.finish_file(file.id, bytes=12, lines=6, model=None)
     with pytest.raises(StoreConflictError, match="has a part 2 already"):
         store.add_part(file.id, FilePart(2, 5, 2, b"5\n6\n", []))
     store.add_part(file.id, FilePart(1, 3, 2, b"3\n4\n", []))
     assert store.finish_file(file.id, bytes=12, lines=6, model=None).status == "processed"
-    with pytest.raises(StoreConflictError, match="not being uploaded any more"):
+    with pytest.raises(StoreConflictError, match="no longer being uploaded"):
         store.add_part(file.id, FilePart(3, 7, 1, b"7\n", []))
-    with pytest.raises(StoreConflictError, match="not being uploaded any more"):
+    with pytest.raises(StoreConflictError, match="no longer being uploaded"):
         store.finish_file(file.id, bytes=12, lines=6, model=None)
 
 

@@ -121,7 +121,7 @@ def test_a_grammar_that_slows_down_ends_alone(server: RunningServer, refuses: bo
             while not all(one.done() for one in hostile):
                 assert judged(server).json()["data"][0]["status"] == "scored"
         assert {one.result().status_code for one in hostile} == {400}
-        assert "takes too long to follow" in message_of(hostile[0].result())
+        assert "takes too long to compute" in message_of(hostile[0].result())
 
 
 @pytest.mark.parametrize(

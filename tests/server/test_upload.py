@@ -15,13 +15,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from server.app import protect
 from server.batches.lines import read_lines
 from server.batches.parts import LONGEST_LINE, PART_BYTES, PART_LINES, PartCutter
 from server.batches.upload import plain_filename
 from server.errors import ApiError
 from server.metrics import Metrics
 from server.routes import files
-from server.safety.protection import protect
 from server.settings import Settings
 from server.store import FilePart, FileRecord, Store, StoreUnavailableError
 from tests.server.live import client_of, read_all, serving, within

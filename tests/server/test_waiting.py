@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from fastapi import Request
 
-from server.routes.waiting import somebody_waits
+from server.routes.shared import somebody_waits
 
 
 @pytest.mark.parametrize(

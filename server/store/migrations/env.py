@@ -1,4 +1,4 @@
-"""How Alembic runs the migrations: on the connection, and within the transaction, that the store opened."""
+"""Runs Alembic's migrations on the store's connection, within its transaction."""
 
 from alembic import context
 

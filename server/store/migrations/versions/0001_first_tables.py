@@ -10,7 +10,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# Frozen here, whatever becomes of the tables as the code knows them.
+# Frozen: a migration does not follow later changes of the schema.
 TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 

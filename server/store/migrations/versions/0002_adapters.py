@@ -1,4 +1,4 @@
-"""Adapters outlive the server, and a batch's model is the one it was created for."""
+"""Stores adapters, so that they outlive the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads are leased to the server that takes them, and answers to calls with an idempotency key are kept."""
+"""Leases uploads to the server that receives them, and stores answers to calls with an idempotency key."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from judges.catalog import open_judge
+from judges.data.rows import Row
 from judges.runner import prepare
-from judges.sources import Row
 from tests.server.running import RunningServer, batch_file, dialogues, send_batch, wait_for_batch
 
 SAMPLE = {"id": "greeting", "context": ["Hi! How are you?"], "response": "Fine, thank you. And you?"}
@@ -126,8 +126,8 @@ def test_what_a_study_publishes_is_shown(http: httpx.Client, magistrate_server: 
     assert frame is not None
     assert "allow-scripts" in frame[1], "its scripts run, but with no visitor's key"
     assert "allow-same-origin" not in frame[1]
-    assert http.get("/dashboards/../court.db").status_code == 404
-    assert http.get("/dashboards/%2e%2e/court.db").status_code == 404
+    assert http.get("/dashboards/../magistrate.db").status_code == 404
+    assert http.get("/dashboards/%2e%2e/magistrate.db").status_code == 404
 
 
 def test_none_of_vllms_own_routes_is_there(http: httpx.Client) -> None:

@@ -1,7 +1,7 @@
-"""What a request asks with: a judge by name and its options, or the text of a rubric, made into a judge.
+"""The judge that a request specifies: by name with options, or by the text of a rubric.
 
-Nothing here opens a file. On the command line an option may name one, and so may the judge; over HTTP a list comes as a list and
-a rubric as its text, so that no caller reads what lies on the server.
+Nothing here opens a file. On the command line an option or the judge may name one; over HTTP lists and rubrics are sent
+themselves, so that no caller can read the server's files.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from judges.catalog import JUDGES, check_own_name
+from judges.data.samples import kind_of
 from judges.decoding import Decoding
 from judges.errors import MagistrateError
 from judges.judge import Judge
-from judges.rubric import Rubric
-from judges.rubric_check import read_rubric
-from judges.samples import kind_of
+from judges.rubric import Rubric, read_rubric
 from server.bodies import Body
 
 LARGEST_RUBRIC = 256 * 1024
 """Bytes of a rubric's text."""
 
 MOST_VALUES = 120
-"""Values of one option: as many attributes as can be assigned. The time to make a judge grows with them."""
+"""Values of one option, as many as there can be attributes. The time to make a judge grows with them."""
 
 LONGEST_VALUE = 2_000
 """Characters of one text in an option."""
 
-KEPT = 256
-"""Judges kept for requests to come, since making one compiles patterns."""
+CACHED_JUDGES = 256
+"""Judges that are cached, since making one compiles patterns."""
 
 OptionValue = Annotated[
     Any,
@@ -53,59 +52,59 @@ OptionValue = Annotated[
 ]
 
 
-class JudgeRequest(Decoding, Body):
-    """The part of a request that says what is asked: a judge that the server knows, or a rubric of the caller's own."""
+class JudgeSpec(Decoding, Body):
+    """The part of a request that specifies the judge: one that the server knows, or a rubric of the caller's."""
 
     judge: str | None = Field(
         None,
         max_length=100,
-        description="A judge's name; `GET /v1/judges` lists them. By default the one that the model is meant for.",
+        description="A judge's name; `GET /v1/judges` lists them. By default the one that the model was made for.",
         examples=["llm-eval"],
     )
     options: dict[str, OptionValue] = Field(
         default_factory=dict,
-        description="The judge's options, each as JSON: `GET /v1/judges/{name}` says which there are and what they may be.",
+        description="The judge's options, as JSON: `GET /v1/judges/{name}` lists them and their legal values.",
         examples=[{"scale": "0-100", "metrics": {"engaging": "how much the reply invites an answer"}}],
     )
     rubric: str | None = Field(
         None,
-        description=f"The text of a rubric, in place of `judge`: metrics of one's own. At most {LARGEST_RUBRIC:,} bytes.",
+        description=f"The text of a rubric with your own metrics, in place of `judge`. At most {LARGEST_RUBRIC:,} bytes.",
         examples=['name = "kind"\nfields = ["reply"]\n[[metric]]\nname = "kind"\ndescription = "Is it kind?"\nscale = "1-5"\n'],
     )
-    rubric_format: Literal["toml", "yaml"] = Field("toml", description="The language that the rubric is written in.")
+    rubric_format: Literal["toml", "yaml"] = Field("toml", description="The language of the rubric.")
 
     @property
     def decoding(self) -> Decoding:
-        """How answers are to be written."""
+        """The request's decoding settings."""
         return Decoding(**{name: getattr(self, name) for name in Decoding.model_fields})
 
 
-def judge_of(request: JudgeRequest, usual: str | None = None) -> Judge:
-    """The judge that a request asks with. It is kept: equal requests share one. May be called from any thread.
+def judge_of(spec: JudgeSpec, default: str | None = None) -> Judge:
+    """Make the judge that a request specifies. Equal requests share one. May be called from any thread.
 
-    A large rubric takes a second or two to read, so call it from a thread where others wait.
+    A large rubric takes a second or two to read, so call this off the event loop.
 
     Args:
-        request: What is asked.
-        usual: The judge where the request names none and has no rubric.
+        spec: The request.
+        default: Name of the judge if the request has neither a name nor a rubric.
 
     Raises:
-        MagistrateError: There is no such judge or option, an option has a value it may not have, or the rubric is not in order.
+        MagistrateError: The judge or an option does not exist, an option has an illegal value, or the rubric is faulty.
     """
-    if request.rubric is not None:
-        if request.judge is not None:
+    if spec.rubric is not None:
+        if spec.judge is not None:
             raise MagistrateError("give either `judge` or `rubric`, not both: a rubric is a judge of its own")
-        return _rubric(request.rubric, request.rubric_format, request.options)
-    name = request.judge if request.judge is not None else usual
+        return _rubric(spec.rubric, spec.rubric_format, spec.options)
+    name = spec.judge if spec.judge is not None else default
     if name is None:
         raise MagistrateError(f"no judge is given: name one in `judge` ({', '.join(JUDGES)}), or put a rubric's text in `rubric`")
     if name not in JUDGES:
         listed = ", ".join(JUDGES)
         raise MagistrateError(f"there is no judge `{name}`; there are {listed}, and rubrics: put the text of one in `rubric`")
-    judge, options = JUDGES[name], request.options
+    judge, options = JUDGES[name], spec.options
     _check_size(name, options)
     judge.Options.read(name, options)
-    return _kept.get(_key(name, options), lambda: judge(**options))
+    return _cache.get(_key(name, options), lambda: judge(**options))
 
 
 def _rubric(text: str, language: str, options: Mapping[str, Any]) -> Judge:
@@ -119,27 +118,26 @@ def _rubric(text: str, language: str, options: Mapping[str, Any]) -> Judge:
         check_own_name(judge, "the rubric")
         return judge
 
-    return _kept.get(_key(f"{language}:{hashlib.sha256(content).hexdigest()}", options), make)
+    return _cache.get(_key(f"{language}:{hashlib.sha256(content).hexdigest()}", options), make)
 
 
 def _check_size(judge: str, options: Mapping[str, Any]) -> None:
     for key, value in options.items():
-        several = isinstance(value, list | dict)
-        if several and len(value) > MOST_VALUES:
-            held = f"{kind_of(value)} of {len(value):,}"
-            raise MagistrateError(f"option `{key}` of judge `{judge}` is {held}; over HTTP it may hold {MOST_VALUES}")
-        parts = [*value, *value.values()] if isinstance(value, dict) else value if several else [value]
+        if isinstance(value, list | dict) and len(value) > MOST_VALUES:
+            size = f"{kind_of(value)} of {len(value):,}"
+            raise MagistrateError(f"option `{key}` of judge `{judge}` is {size}; over HTTP it may hold {MOST_VALUES}")
+        parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
         if any(isinstance(part, str) and len(part) > LONGEST_VALUE for part in parts):
             raise MagistrateError(f"option `{key}` of judge `{judge}` has a text of more than {LONGEST_VALUE:,} characters")
 
 
 def _key(name: str, options: Mapping[str, Any]) -> str:
-    """One text for equal requests. The order of options means nothing; that of metrics within one is the order of the answer."""
+    """Make the same text of equal requests. The order of options is irrelevant; that of metrics is the order of the answer."""
     return json.dumps([name, sorted(options.items())])
 
 
-class _Kept:
-    """Judges made lately, and why others could not be. One that several threads want at once is made by one of them."""
+class _JudgeCache:
+    """The judges made last, or the errors of making them. If several threads want one at once, one of them makes it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -148,13 +146,13 @@ class _Kept:
 
     def get(self, key: str, make: Callable[[], Judge]) -> Judge:
         with self._lock:
-            found = self._judges.get(key)
-            promised = found or Future()
+            cached = self._judges.get(key)
+            promised = cached or Future()
             self._judges[key] = promised
             self._judges.move_to_end(key)
             if len(self._judges) > self._most:
                 self._judges.popitem(last=False)
-        if found is None:
+        if cached is None:
             self._fulfil(key, promised, make)
         error = promised.exception()
         if isinstance(error, MagistrateError):
@@ -176,4 +174,4 @@ class _Kept:
             promised.set_result(judge)
 
 
-_kept = _Kept(KEPT)
+_cache = _JudgeCache(CACHED_JUDGES)

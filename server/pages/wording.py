@@ -1,18 +1,53 @@
-"""What a page tells of one line of a batch."""
+"""Words the pages: states, numbers, times, and the results of lines."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from server.store import Result
 
+BATCH_WORDS = {
+    "in_progress": "In progress",
+    "cancelling": "Being cancelled",
+    "completed": "Completed",
+    "cancelled": "Cancelled",
+    "failed": "Failed",
+}
+
+MODEL_WORDS = {
+    "waiting": "Waiting to be loaded",
+    "loading": "Loading",
+    "ready": "Ready",
+    "asleep": "Asleep until it is called",
+    "restarting": "Restarting",
+    "failed": "Failed",
+}
+
+
+def number(value: int) -> str:
+    """Write a number with separators between thousands."""
+    return f"{value:,}"
+
+
+def machine_time(seconds: int) -> str:
+    """Write a time for programs, in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def human_time(seconds: int) -> str:
+    """Write a time for people, in UTC."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.day} {moment:%b %Y, %H:%M:%S} UTC"
+
+
 OPENING = 280
-"""Characters of a text that are shown at once."""
+"""Characters of a text that are shown at first."""
 
 LONGEST = 20_000
-"""Characters of a text that are shown at all. The output file has all of it."""
+"""Characters of a text that a page holds. The output file has all of it."""
 
 Outcome = Literal["scored", "unscored", "answered", "failed"]
 
@@ -22,9 +57,9 @@ class Passage:
     """A text that may be long.
 
     Attributes:
-        opening: Its beginning, or all of it where it is short.
-        whole: All of it, or as much as a page can take; ``None`` where the opening is all.
-        cut: Whether even ``whole`` is not all.
+        opening: Its beginning, or all of it if it is short.
+        whole: As much of it as a page holds; ``None`` if the opening is all.
+        cut: Whether ``whole`` is cut off.
     """
 
     opening: str
@@ -33,7 +68,7 @@ class Passage:
 
     @classmethod
     def of(cls, text: str) -> Passage:
-        """A text, with its opening cut between words."""
+        """Cut a text's opening between words."""
         text = text.strip()
         if len(text) <= OPENING:
             return cls(text)
@@ -44,18 +79,18 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What came of one line.
+    """The result of one line.
 
     Attributes:
         batch_id: Its batch.
         number: Its number in the input file.
-        name: What its sender calls it.
+        name: Its ``custom_id``.
         outcome: ``answered`` is a completion, which has no scores.
-        judge: The judge that was asked.
+        judge: The judge.
         scores: Metrics and their values, in words.
         text: The judge's reasons, the answer, or why there is none.
-        detail: What else the judge's answer holds, as JSON.
-        notes: What else a reader should know.
+        detail: The rest of the judge's answer, as JSON.
+        notes: Notes on the verdict.
     """
 
     batch_id: str
@@ -75,31 +110,31 @@ def read_result(result: Result) -> Line:
         record = _table(json.loads(result.record))
     except (ValueError, RecursionError):
         record = {}
-    place = result.batch_id, result.line, result.custom_id
+    line = result.batch_id, result.line, result.custom_id
     body = _table(_table(record.get("response")).get("body"))
     verdict = _table(_first(body.get("data")))
     if verdict:
-        return _of_verdict(place, verdict, result.failed)
+        return _of_verdict(line, verdict, result.failed)
     error = _table(record.get("error")) or _table(body.get("error"))
     if result.failed or error:
         why = _text(error.get("message")) or "The reason is in the error file."
-        return Line(*place, "failed", text=Passage.of(why))
+        return Line(*line, "failed", text=Passage.of(why))
     choice = _table(_first(body.get("choices")))
     answer = _text(_table(choice.get("message")).get("content")) or _text(choice.get("text"))
-    return Line(*place, "answered", text=Passage.of(answer) if answer else None)
+    return Line(*line, "answered", text=Passage.of(answer) if answer else None)
 
 
-def _of_verdict(place: tuple[str, int, str | None], verdict: dict[str, Any], failed: bool) -> Line:
+def _of_verdict(line: tuple[str, int, str | None], verdict: dict[str, Any], failed: bool) -> Line:
     scores, expected = _table(verdict.get("scores")), _table(verdict.get("expected"))
     outcome: Outcome = "failed" if failed else "scored" if verdict.get("status") == "scored" else "unscored"
     text = verdict.get("justification") if outcome == "scored" else verdict.get("reason")
     notes, detail = verdict.get("notes"), _table(verdict.get("detail"))
-    told = {metric: _score(value, _table(expected.get(metric)).get("expectation")) for metric, value in scores.items()}
+    worded = {metric: _score(value, _table(expected.get(metric)).get("expectation")) for metric, value in scores.items()}
     return Line(
-        *place,
+        *line,
         outcome,
         judge=_text(verdict.get("judge")),
-        scores=tuple(told.items()),
+        scores=tuple(worded.items()),
         text=Passage.of(text) if isinstance(text, str) and text.strip() else None,
         detail=Passage.of(json.dumps(detail, ensure_ascii=False, indent=2)) if detail else None,
         notes=tuple(note for note in notes if isinstance(note, str)) if isinstance(notes, list) else (),

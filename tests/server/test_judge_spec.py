@@ -17,7 +17,7 @@ from judges.judge import Judge
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
 from judges.rubric import Rubric
-from server.asking import KEPT, LARGEST_RUBRIC, MOST_VALUES, JudgeRequest, judge_of
+from server.judge_spec import CACHED_JUDGES, LARGEST_RUBRIC, MOST_VALUES, JudgeSpec, judge_of
 
 RUBRIC = """\
 name = "kind"
@@ -43,7 +43,7 @@ SECONDS = 15.0
 
 
 def ask(**fields: Any) -> Judge:
-    return judge_of(JudgeRequest(**fields))
+    return judge_of(JudgeSpec(**fields))
 
 
 def complaint(**fields: Any) -> str:
@@ -60,7 +60,11 @@ def complaint(**fields: Any) -> str:
         ("llm-eval", {"scale": "0-100", "use_reference": False}, LLMEval(scale="0-100", use_reference=False)),
         ("llm-eval", {"metrics": {"fun": "how funny", "wit": ""}}, LLMEval({"fun": "how funny", "wit": ""})),
         ("llm-eval", {"metrics": ["fun", "wit"]}, LLMEval(["fun", "wit"])),
-        ("grouse", {"per_metric": True, "max_tokens": 64}, Grouse(per_metric=True, max_tokens=64)),
+        (
+            "grouse",
+            {"per_metric": True, "prompts": "card", "max_tokens": 64},
+            Grouse(per_metric=True, prompts="card", max_tokens=64),
+        ),
         ("pairwise", {"orders": "given", "reasoning": False}, Pairwise(orders="given", reasoning=False)),
         ("affinity", {"attributes": ["Food", "Travel"], "kind": "subtask"}, Affinity(["Food", "Travel"], kind="subtask")),
     ],
@@ -89,6 +93,8 @@ def test_options_are_taken_as_json(name: str, options: Mapping[str, Any], same: 
         ("llm-eval", {"metrics": []}, "needs at least one metric"),
         ("llm-eval", {"metrics": ["a b"]}, "cannot name a metric"),
         ("llm-eval", {"metrics": {"fun": "\ud800"}}, "must be a list of strings or an object of strings"),
+        ("llm-eval", {"\ud800": "\ud800"}, "judge `llm-eval` has no option"),
+        ("shrink", {"kind": "domain", "instruction": "\ud800"}, "holds half of a surrogate pair"),
         (
             "llm-eval",
             {"metrics": [f"m{number}" for number in range(MOST_VALUES + 1)]},
@@ -144,7 +150,7 @@ def test_no_name_and_no_option_opens_a_file(tmp_path: Path) -> None:
 )
 def test_a_request_of_another_shape_is_refused(fields: Mapping[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        JudgeRequest(**fields)
+        JudgeSpec(**fields)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +186,9 @@ def test_what_is_wrong_with_a_rubric_is_told_by_line(fields: Mapping[str, Any], 
 
 
 def test_a_request_without_a_judge_has_the_usual_one() -> None:
-    assert judge_of(JudgeRequest(), "grouse").name == "grouse"
-    assert judge_of(JudgeRequest(judge="pairwise"), "grouse").name == "pairwise"
-    assert judge_of(JudgeRequest(rubric=RUBRIC), "grouse").name == "kind"
+    assert judge_of(JudgeSpec(), "grouse").name == "grouse"
+    assert judge_of(JudgeSpec(judge="pairwise"), "grouse").name == "pairwise"
+    assert judge_of(JudgeSpec(rubric=RUBRIC), "grouse").name == "kind"
 
 
 BOMBS = {
@@ -235,13 +241,13 @@ def test_equal_requests_share_a_judge() -> None:
 
 def test_judges_asked_for_long_ago_are_forgotten() -> None:
     first = ask(judge="insight", options={"most": 1})
-    for most in range(2, KEPT + 1):
+    for most in range(2, CACHED_JUDGES + 1):
         ask(judge="insight", options={"most": most})
     assert ask(judge="insight", options={"most": 1}) is first
-    ask(judge="insight", options={"most": KEPT + 1})
-    ask(judge="insight", options={"most": KEPT + 2})
+    ask(judge="insight", options={"most": CACHED_JUDGES + 1})
+    ask(judge="insight", options={"most": CACHED_JUDGES + 2})
     assert ask(judge="insight", options={"most": 1}) is first, "asked for lately"
-    for most in range(2, KEPT + 2):
+    for most in range(2, CACHED_JUDGES + 2):
         ask(judge="insight", options={"most": most})
     assert ask(judge="insight", options={"most": 1}) is not first
 

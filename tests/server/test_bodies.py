@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.json_values import ValueCount, has_more_values
+from server.bodies import ValueCount, has_more_values
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(['"', "\\", '\\"', "\\\\", "[,{", '",[{'])
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30)
