@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from judges.data.rows import row_of
 from judges.decoding import Decoding
 from judges.engines import open_engine
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
 from judges.llm_eval import LLMEval
-from judges.repeats import told_apart, warn
+from judges.repeats import warn, with_occurrences
 from judges.runner import Runner, prepare
-from judges.sources import row_of
 from judges.summary import Summary
 from judges.verdict import Verdict
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The clients, imported when they are first asked for: what they need takes a while, and most commands do without."""
+    """Import the clients on first use: their dependencies load slowly, and most commands do not need them."""
     if name in ("AsyncClient", "Client"):
         from magistrate import client
 
@@ -51,28 +51,28 @@ async def judge_async(samples: Iterable[Sample], judge: Judge, engine: Engine, *
 
     Args:
         samples: What to judge; fields as the judge needs them.
-        judge: What to ask.
-        engine: A started engine to ask it of.
-        expected: Whether to work out expected scores beside the greedy ones.
+        judge: The judge.
+        engine: A started engine.
+        expected: Whether to compute expected scores beside the greedy ones.
 
     Returns:
         One verdict a sample, in the samples' order. Where several samples have one id, a warning says so.
 
     Raises:
-        EngineError: The engine can answer nothing more.
-        MagistrateError: A sample is no object.
+        EngineError: The engine has failed for good.
+        MagistrateError: A sample is not an object.
     """
-    rows = told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn)
-    questions = [prepare(row, judge) for row in rows]
+    rows = with_occurrences((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn)
+    prepared = [prepare(row, judge) for row in rows]
     reached: dict[tuple[str, int], Verdict] = {}
-    async with aclosing(Runner(judge, engine, Decoding(expected=expected)).run(questions)) as verdicts:
+    async with aclosing(Runner(judge, engine, Decoding(expected=expected)).run(prepared)) as verdicts:
         async for verdict in verdicts:
             reached[verdict.id, verdict.occurrence] = verdict
-    return [reached[question.row.id, question.row.occurrence] for question in questions]
+    return [reached[sample.row.id, sample.row.occurrence] for sample in prepared]
 
 
 def judge(samples: Iterable[Sample], judge: Judge, engine: Engine, *, expected: bool = False) -> list[Verdict]:
-    """Start an engine, judge samples on it and let it go: ``judge(samples, LLMEval(), open_engine("vllm", "magistrate-tiny"))``.
+    """Start an engine, judge samples on it and close it: ``judge(samples, LLMEval(), open_engine("vllm", "magistrate-tiny"))``.
 
     Arguments, result and errors are those of ``judge_async``; the engine must not be started.
     """

@@ -1,5 +1,5 @@
 """``python -m magistrate`` is the ``magistrate`` command."""
 
-from magistrate.cli import run
+from magistrate.cli.main import run
 
 run()

@@ -1,4 +1,4 @@
-"""Batches on a running server, as its clients see them."""
+"""Batches on a running server, for its clients."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import Any
 
 import httpx
 
+from judges.data.rows import Row, read_rows, row_id, row_of
 from judges.errors import MagistrateError
 from judges.judge import Sample
-from judges.repeats import told_apart, warn
-from judges.sources import Row, read_rows, row_id, row_of
+from judges.repeats import warn, with_occurrences
 from judges.verdict import ENGINE_FAULT, Verdict
 from magistrate.calls import Calls, ServerError, encoded
 
 BATCHES = "/v1/batches"
 JUDGMENTS = "/v1/judgments"
 LOOK_SECONDS = 2.0
-"""How often a batch is looked at, at least."""
+"""The longest pause between two polls of a batch."""
 
 PIECE_BYTES = 65_536
 
@@ -34,25 +34,25 @@ class AsyncBatch:
     """A batch on a server.
 
     Attributes:
-        calls: How the server is reached.
-        id: The batch's name there, by which ``AsyncClient.batch`` finds it again.
+        calls: The connection to the server.
+        id: The batch's id, by which ``AsyncClient.batch`` finds it again.
     """
 
     calls: Calls
     id: str
 
     async def status(self) -> dict[str, Any]:
-        """The batch as the server tells it: ``status``, ``request_counts``, ``paused`` and more."""
+        """The batch as the server states it: ``status``, ``request_counts``, ``paused`` and more."""
         return await self.calls.json("GET", f"{BATCHES}/{self.id}")
 
     async def wait(self, progress: Callable[[int, int], object] | None = None) -> AsyncBatch:
         """Wait until the batch has ended.
 
         Args:
-            progress: Told how many samples are done, and of how many.
+            progress: Called with the number of samples done, and the total.
 
         Raises:
-            MagistrateError: The batch was given up; what was judged can be read all the same.
+            MagistrateError: The batch failed; what was judged can still be read.
         """
         for look in count():
             batch = await self.status()
@@ -60,16 +60,16 @@ class AsyncBatch:
             if progress is not None:
                 progress(counts["completed"] + counts["failed"], counts["total"])
             if batch["status"] == "failed":
-                raise MagistrateError(f"batch {self.id} was given up: {batch['errors']['data'][0]['message']}")
+                raise MagistrateError(f"batch {self.id} failed: {batch['errors']['data'][0]['message']}")
             if batch["status"] in ("completed", "cancelled"):
                 break
             await asyncio.sleep(min(LOOK_SECONDS, 0.1 * 1.3 ** min(look, 20)))
         return self
 
     async def verdicts(self) -> AsyncGenerator[Verdict, None]:
-        """Yield the verdicts there are, in the samples' order: all of them once the batch is completed.
+        """Yield the verdicts so far, in the samples' order: all of them once the batch is completed.
 
-        A sample that could not be put to the judge at all has an unscored verdict as well; its ``sample`` and ``fingerprint``
+        A sample that could not be judged at all has an unscored verdict too; its ``sample`` and ``fingerprint``
         are empty.
         """
         batch = await self.status()
@@ -88,23 +88,23 @@ class AsyncBatch:
                     fault = await anext(faults, None)
 
     async def cancel(self) -> None:
-        """Begin nothing more of it. What is judged is kept."""
+        """Cancel what has not begun. What is judged is kept."""
         await self.calls.json("POST", f"{BATCHES}/{self.id}/cancel")
 
 
 async def submit(
     calls: Calls, samples: Iterable[Sample] | Path, body: Mapping[str, Any], metadata: Mapping[str, str] | None
 ) -> AsyncBatch:
-    """Upload samples and make a batch of them.
+    """Upload samples and create a batch of them.
 
     Args:
-        calls: How the server is reached.
-        samples: What to judge, or a file of it, which is read as it is sent.
-        body: What is asked, as ``POST /v1/judgments`` takes it, without samples.
+        calls: The connection to the server.
+        samples: The samples, or a file of them, which is read as it is sent.
+        body: The body of ``POST /v1/judgments`` without samples.
         metadata: Notes that the server keeps with the batch.
 
     Raises:
-        MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged then.
+        MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged.
     """
     kept = samples if isinstance(samples, Path) else list(samples)
     file = (await calls.send(lambda: _upload(calls, kept, body))).json()
@@ -114,7 +114,7 @@ async def submit(
     except ServerError as error:
         if error.status:
             raise
-        # The batch may be there though its answer was lost, and must not be there twice.
+        # The batch may exist though its answer was lost, and must not exist twice.
         newest = (await calls.json("GET", f"{BATCHES}?limit=100"))["data"]
         there = [batch for batch in newest if batch["input_file_id"] == file["id"]]
         batch = there[0] if there else await calls.json("POST", BATCHES, wanted, again_if_lost=False)
@@ -122,25 +122,25 @@ async def submit(
 
 
 def sent(row: Row) -> Sample:
-    """The row's sample, with an id by which the server names it as the row is named."""
+    """The row's sample, with the row's id if it has no other."""
     assert row.sample is not None
     return row.sample if row_id(row.sample, "") == row.id else {**row.sample, "id": row.id}
 
 
 def verdict_of(fields: Mapping[str, Any]) -> Verdict:
-    """A verdict as a server sends it.
+    """A verdict from a server's JSON.
 
     Raises:
-        MagistrateError: It is of another kind.
+        MagistrateError: The JSON is not a verdict of this version.
     """
     try:
         return Verdict.from_json(json.dumps(fields))
     except (ValueError, TypeError):
-        raise MagistrateError("the server makes verdicts of another kind; it must run the same Magistrate as this") from None
+        raise MagistrateError("the server makes verdicts of another kind; both must run one version of Magistrate") from None
 
 
 def _upload(calls: Calls, samples: Path | list[Sample], body: Mapping[str, Any]) -> httpx.Request:
-    """A form with the lines of a batch, which are made as they are sent."""
+    """A form with the lines of a batch, which are generated as they are sent."""
     boundary = secrets.token_hex(16)
     head = (
         f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -161,7 +161,7 @@ def _upload(calls: Calls, samples: Path | list[Sample], body: Mapping[str, Any])
 
 def _lines(samples: Path | list[Sample], body: Mapping[str, Any]) -> Iterator[bytes]:
     """A line of a batch for each sample. Its ``custom_id`` is the sample's number, from 1."""
-    for number, row in enumerate(told_apart(_rows(samples), warn), start=1):
+    for number, row in enumerate(with_occurrences(_rows(samples), warn), start=1):
         if row.sample is None:
             raise MagistrateError(f"{row.problem}; mend the row, or judge the file with `magistrate score --server`")
         call = {**body, "samples": [sent(row)]}

@@ -1,4 +1,4 @@
-"""Calls of a running server: sent until they are answered, or there is no hope."""
+"""Calls to a running server, sent again until they are answered or cannot be."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LOCAL = "http://127.0.0.1:8700"
 
 PATIENCE_SECONDS = 60.0
 FIRST_PATIENCE_SECONDS = 3.0
-"""How long a server is called that has never answered."""
+"""How long to call a server that has never answered."""
 
 PASSING = (429, 502, 503, 504)
-"""Statuses of faults that pass by themselves."""
+"""Statuses of transient faults."""
 
-# A call may take as long as a model does, so nothing but these tells a slow server from one that has lost its power.
+# A call may take as long as a model does; only these distinguish a slow server from one that has lost its power.
 KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
     (socket.IPPROTO_TCP, getattr(socket, name), value)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -36,15 +36,15 @@ KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
 ]
 
 BACKGROUND = {"Priority": "u=7"}
-"""RFC 9218's word for work that nobody waits for."""
+"""RFC 9218's header for work that nobody waits for."""
 
 
 class ServerError(MagistrateError):
-    """A call that a server did not answer as it should.
+    """A call that a server refused or did not answer.
 
     Args:
-        message: The server's own sentence, where it has one.
-        status: The HTTP status; 0 where no answer came.
+        message: The server's own sentence, if it sent one.
+        status: The HTTP status; 0 without an answer.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -57,7 +57,7 @@ class Calls:
 
     Args:
         base_url: Its address.
-        key: A key that opens it; by default what ``MAGISTRATE_API_KEY`` holds.
+        key: An API key; by default the value of ``MAGISTRATE_API_KEY``.
         patience: Seconds for which a call is tried again after a lost connection, 429, 502, 503 and 504.
         urgent: Whether somebody waits for the answers.
 
@@ -71,7 +71,7 @@ class Calls:
         self._reached = False
         key = key or os.environ.get(API_KEY_VARIABLE)
         if key and not (key.isascii() and key.isprintable()):
-            raise MagistrateError("the key holds characters that no key has; give it as `magistrate keys add` printed it")
+            raise MagistrateError("the key holds characters that keys do not have; give it as `magistrate keys add` printed it")
         headers = {} if urgent else dict(BACKGROUND)
         plain = self.base_url.lower().startswith("http:")  # certificates, which take a while to load, are for the others
         try:
@@ -86,7 +86,7 @@ class Calls:
         else:
             url = self._http.base_url
         if url.scheme not in ("http", "https") or not url.host:
-            raise MagistrateError(f"`{base_url}` is no address of a server; give one like {LOCAL}")
+            raise MagistrateError(f"`{base_url}` is not the address of a server; give one like {LOCAL}")
 
     async def close(self) -> None:
         """Close the connections."""
@@ -100,11 +100,11 @@ class Calls:
     async def json(
         self, method: str, path: str, body: Mapping[str, Any] | bytes | None = None, *, again_if_lost: bool = True
     ) -> dict[str, Any]:
-        """The JSON object that a call is answered with.
+        """The JSON object that answers a call.
 
         Raises:
             ServerError: The server refuses the call, or does not answer.
-            MagistrateError: It answers something else.
+            MagistrateError: The answer is not a JSON object.
         """
         content = encoded(body, "the request") if isinstance(body, Mapping) else body
         response = await self.send(lambda: self.request(method, path, content), again_if_lost=again_if_lost)
@@ -113,18 +113,18 @@ class Calls:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise MagistrateError(f"{self.base_url} is no server of Magistrate: {path} did not answer with a JSON object")
+            raise MagistrateError(f"{self.base_url} is not a server of Magistrate: {path} did not answer with a JSON object")
         return answer
 
     async def send(
         self, request: Callable[[], httpx.Request], *, stream: bool = False, again_if_lost: bool = True
     ) -> httpx.Response:
-        """Send a request, again if need be.
+        """Send a request, with retries.
 
         Args:
-            request: Makes the request, each time that it is sent.
-            stream: Whether the answer's body is left to be read.
-            again_if_lost: Whether to send it again where it is not known whether the server has heard it.
+            request: Builds the request for each attempt.
+            stream: Whether to leave the answer's body unread.
+            again_if_lost: Whether to send it again if the server may have received it.
 
         Raises:
             ServerError: The server refuses it, or does not answer.
@@ -154,7 +154,7 @@ class Calls:
         raise AssertionError
 
     async def succeeds(self, path: str) -> bool:
-        """Whether a call is answered with success, tried once."""
+        """Whether a call succeeds at the first attempt."""
         try:
             return (await self._http.get(path, timeout=10.0)).is_success
         except httpx.TransportError:
@@ -164,7 +164,7 @@ class Calls:
         """The error of a connection that could not be made, or was lost."""
         why = str(error) or type(error).__name__
         if self._reached:
-            return ServerError(f"the server at {self.base_url} does not answer any more ({why})")
+            return ServerError(f"the server at {self.base_url} no longer answers ({why})")
         return ServerError(f"no server answers at {self.base_url} ({why}); is it running?")
 
 
@@ -172,11 +172,11 @@ def encoded(value: object, name: str) -> bytes:
     """A value as JSON.
 
     Args:
-        value: What to send.
+        value: The value.
         name: What it is, for the error message.
 
     Raises:
-        MagistrateError: JSON has no way to say it.
+        MagistrateError: JSON cannot express it.
     """
     try:
         return json.dumps(value).encode()

@@ -12,19 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
+from judges.concurrency import Work, as_reached
+from judges.data.rows import row_of
 from judges.engines.engine import EngineIdentity
 from judges.errors import MagistrateError
 from judges.judge import Sample
-from judges.repeats import told_apart, warn
-from judges.sources import row_of
+from judges.repeats import warn, with_occurrences
 from judges.verdict import Fingerprint, Verdict
-from judges.window import Work, as_reached
 from magistrate.batch import JUDGMENTS, AsyncBatch, sent, submit, verdict_of
 from magistrate.calls import LOCAL, PATIENCE_SECONDS, Calls, ServerError, encoded
 
 CALL_SAMPLES = 16
 CALL_BYTES = 4 * 1024**2
-"""Samples and bytes of one call, at most, unless one sample alone has more."""
+"""The most samples and bytes of one call, unless one sample alone has more."""
 
 CALLS_AT_ONCE = 16
 TAKEN_AT_ONCE = 256
@@ -35,16 +35,16 @@ Outcome = tuple[int, Verdict | ServerError]
 Result = TypeVar("Result")
 
 
-class Asking(TypedDict, total=False):
-    """What samples are asked with besides the judge's name.
+class RequestSettings(TypedDict, total=False):
+    """The settings of a request besides the judge's name.
 
     Attributes:
         model: A hosted model or adapter; the server's default if left out.
         options: The judge's options, each as JSON.
         rubric: The text of a rubric, in place of a judge.
         rubric_format: The language that the rubric is written in.
-        expected: Whether to work out expected scores.
-        think: Tokens a model may think for before it answers.
+        expected: Whether to compute expected scores.
+        think: Tokens that a model may think for before it answers.
     """
 
     model: str | None
@@ -56,15 +56,15 @@ class Asking(TypedDict, total=False):
 
 
 class AsyncClient:
-    """Asks a running server. Use it as ``async with AsyncClient() as client:``.
+    """A client of a running server. Use it as ``async with AsyncClient() as client:``.
 
-    Where no judge is named and no rubric given, the one that the model is meant for is asked. Every method raises a
-    ``MagistrateError`` where the server refuses a call, in the server's own words, or does not answer.
+    Without a judge or a rubric the server takes the model's own judge. Every method raises a ``MagistrateError`` if the server
+    refuses a call, in the server's own words, or does not answer.
 
     Args:
         base_url: The server's address.
-        key: A key that opens it; by default what ``MAGISTRATE_API_KEY`` holds.
-        patience: Seconds for which a call is tried again after a lost connection, 429, 502, 503 and 504.
+        key: An API key; by default the value of ``MAGISTRATE_API_KEY``.
+        patience: Seconds of retries after a lost connection, 429, 502, 503 and 504.
         urgent: Whether somebody waits for the answers.
 
     Raises:
@@ -86,57 +86,59 @@ class AsyncClient:
         """Close the connections."""
         await self._calls.close()
 
-    async def judge(self, samples: Iterable[Sample], judge: str | None = None, **asking: Unpack[Asking]) -> list[Verdict]:
-        """Have samples judged while you wait.
+    async def judge(
+        self, samples: Iterable[Sample], judge: str | None = None, **settings: Unpack[RequestSettings]
+    ) -> list[Verdict]:
+        """Judge samples while the caller waits.
 
         Args:
-            samples: What to judge; fields as the judge needs them. Any number: they go out in several calls.
+            samples: Any number of samples, with the fields that the judge needs; they are sent in several calls.
             judge: A judge's name.
-            asking: What else is asked with.
+            settings: Further settings of the request.
 
         Returns:
             One verdict a sample, in the samples' order. Where several samples have one id, a warning says so.
         """
-        found: dict[int, Verdict] = {}
+        verdicts: dict[int, Verdict] = {}
         later: dict[int, int] = {}
 
         def noted() -> Iterator[Sample]:
-            for row in told_apart((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn):
+            for row in with_occurrences((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn):
                 assert row.sample is not None
                 if row.occurrence > 1:
                     later[row.number] = row.occurrence
                 yield row.sample
 
-        async with aclosing(self.judged(noted(), judge, **asking)) as reached:
+        async with aclosing(self.judged(noted(), judge, **settings)) as reached:
             async for number, outcome in reached:
                 if isinstance(outcome, ServerError):
                     raise ServerError(f"sample {number}: {outcome}", outcome.status)
-                found[number] = replace(outcome, occurrence=later.get(number, 1))
-        return [found[number] for number in range(1, len(found) + 1)]
+                verdicts[number] = replace(outcome, occurrence=later.get(number, 1))
+        return [verdicts[number] for number in range(1, len(verdicts) + 1)]
 
     async def judged(
-        self, samples: Iterable[Sample], judge: str | None = None, **asking: Unpack[Asking]
+        self, samples: Iterable[Sample], judge: str | None = None, **settings: Unpack[RequestSettings]
     ) -> AsyncGenerator[Outcome, None]:
-        """Yield each sample's number, from 1, and its verdict as soon as the call with it is answered.
+        """Yield each sample's number, from 1, and its verdict as soon as its call is answered.
 
-        Samples are drawn as there is room for them. One that alone is too large for a call has an error in its verdict's place.
+        Samples are drawn as calls end. A sample too large for a call yields an error instead of a verdict.
         """
-        work = self._in_calls(samples, _body(judge, asking))
+        work = self._in_calls(samples, _body(judge, settings))
         async with aclosing(as_reached(work, CALLS_AT_ONCE)) as calls:
             async for outcomes in calls:
                 for outcome in outcomes:
                     yield outcome
 
-    async def fingerprint(self, judge: str | None = None, **asking: Unpack[Asking]) -> Fingerprint:
-        """What verdicts would depend on besides their samples. Waits for the model where it is being loaded."""
-        answer = await self._calls.json("POST", "/v1/fingerprints", _body(judge, asking))
+    async def fingerprint(self, judge: str | None = None, **settings: Unpack[RequestSettings]) -> Fingerprint:
+        """The fingerprint that verdicts would have. Waits for a model that is loading."""
+        answer = await self._calls.json("POST", "/v1/fingerprints", _body(judge, settings))
         try:
             fields = dict(answer["fields"])
             found = Fingerprint(**{**fields, "identity": EngineIdentity(**fields["identity"])})
         except (KeyError, TypeError, ValueError):
             found = None
         if found is None or found.digest != answer.get("digest"):
-            raise MagistrateError("the server makes fingerprints of another kind; it must run the same Magistrate as this")
+            raise MagistrateError("the server makes fingerprints of another kind; both must run one version of Magistrate")
         return found
 
     async def judges(self) -> list[dict[str, Any]]:
@@ -148,18 +150,18 @@ class AsyncClient:
         return list((await self._calls.json("GET", "/v1/models"))["data"])
 
     async def load_adapter(self, name: str, path: str | Path, model: str | None = None) -> str:
-        """Have the server load a LoRA adapter. Returns the full name of this version, which is the same weights for good.
+        """Load a LoRA adapter into the server. Returns the full name of this version, whose weights never change.
 
         Args:
             name: A name for it; requests that name it get the latest version.
-            path: Its folder on the server, in one of those that it was started with.
+            path: Its folder on the server, inside one given to ``magistrate serve --adapters``.
             model: The hosted model that it belongs to; the default if left out.
         """
         body = {"name": name, "path": str(path), **({"model": model} if model is not None else {})}
         return str((await self._calls.json("POST", "/v1/adapters", body))["id"])
 
     async def ready(self) -> bool:
-        """Whether a server answers, and every model of it can be asked. Tries once."""
+        """Whether a server answers and all its models are ready, at the first attempt."""
         return await self._calls.succeeds("/ready")
 
     async def submit(
@@ -168,21 +170,21 @@ class AsyncClient:
         judge: str | None = None,
         *,
         metadata: Mapping[str, str] | None = None,
-        **asking: Unpack[Asking],
+        **settings: Unpack[RequestSettings],
     ) -> AsyncBatch:
-        """Upload samples and have the server judge them as a batch, which goes on whatever becomes of this process.
+        """Upload samples and judge them as a batch, which outlives this process.
 
         Args:
-            samples: What to judge, or a file of it, which may have any length: it is read as it is sent.
+            samples: The samples, or a file of any length, which is read as it is sent.
             judge: A judge's name.
             metadata: Notes that the server keeps with the batch.
-            asking: What else is asked with.
+            settings: Further settings of the request.
 
         Raises:
-            MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged then.
+            MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged.
         """
         source = Path(samples) if isinstance(samples, str | Path) else samples
-        return await submit(self._calls, source, _body(judge, asking), metadata)
+        return await submit(self._calls, source, _body(judge, settings), metadata)
 
     def batch(self, batch_id: str) -> AsyncBatch:
         """A batch that was submitted earlier."""
@@ -203,10 +205,10 @@ class AsyncClient:
             yield self._judge(head, chunk)
 
     async def _judge(self, head: bytes, samples: list[tuple[int, bytes]]) -> list[Outcome]:
-        """Judge samples in one call, or in several where the server takes no such large one."""
+        """Judge samples in one call, or in several if the server refuses one so large."""
         content = head + b",".join(text for _, text in samples) + b"]}"
         try:
-            found = (await self._calls.json("POST", JUDGMENTS, content))["data"]
+            answered = (await self._calls.json("POST", JUDGMENTS, content))["data"]
         except ServerError as error:
             if error.status != 413:
                 raise
@@ -214,21 +216,21 @@ class AsyncClient:
                 return [(samples[0][0], error)]
             half = len(samples) // 2
             return [*await self._judge(head, samples[:half]), *await self._judge(head, samples[half:])]
-        if len(found) != len(samples):
-            raise MagistrateError(f"the server gave {len(found)} verdicts on {len(samples)} samples")
+        if len(answered) != len(samples):
+            raise MagistrateError(f"the server gave {len(answered)} verdicts on {len(samples)} samples")
         return [
             (number, _placed(verdict_of(fields), place, number))
-            for place, ((number, _), fields) in enumerate(zip(samples, found, strict=True), start=1)
+            for place, ((number, _), fields) in enumerate(zip(samples, answered, strict=True), start=1)
         ]
 
 
-def _body(judge: str | None, asking: Asking) -> dict[str, Any]:
-    """What is asked, as a call's body has it."""
-    return {name: value for name, value in {"judge": judge, **asking}.items() if value is not None}
+def _body(judge: str | None, settings: RequestSettings) -> dict[str, Any]:
+    """The body of a request without samples."""
+    return {name: value for name, value in {"judge": judge, **settings}.items() if value is not None}
 
 
 def _placed(verdict: Verdict, place: int, number: int) -> Verdict:
-    """A verdict whose reason names the sample by its number among all, not by its place in the call."""
+    """A verdict whose reason names the sample by its number among all, not in the call."""
     here = f"sample {place}: "
     if place == number or not (verdict.reason or "").startswith(here):
         return verdict
@@ -236,9 +238,9 @@ def _placed(verdict: Verdict, place: int, number: int) -> Verdict:
 
 
 class Client:
-    """As ``AsyncClient``, for programs without an event loop. Use it as ``with Client() as client:``, or close it.
+    """``AsyncClient`` for programs without an event loop. Use it as ``with Client() as client:``, or close it.
 
-    Arguments, results and errors are those of ``AsyncClient``. It has a loop of its own in a thread, so it works in notebooks.
+    Arguments, results and errors are those of ``AsyncClient``. Its loop runs in a thread of its own, so it works in notebooks.
     """
 
     def __init__(self, base_url: str = LOCAL, key: str | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
@@ -260,13 +262,13 @@ class Client:
             self._wait(self._client.close())
             self._stop()
 
-    def judge(self, samples: Iterable[Sample], judge: str | None = None, **asking: Unpack[Asking]) -> list[Verdict]:
-        """Have samples judged while you wait. One verdict a sample, in the samples' order."""
-        return self._wait(self._client.judge(samples, judge, **asking))
+    def judge(self, samples: Iterable[Sample], judge: str | None = None, **settings: Unpack[RequestSettings]) -> list[Verdict]:
+        """Judge samples while the caller waits. One verdict a sample, in the samples' order."""
+        return self._wait(self._client.judge(samples, judge, **settings))
 
-    def fingerprint(self, judge: str | None = None, **asking: Unpack[Asking]) -> Fingerprint:
-        """What verdicts would depend on besides their samples."""
-        return self._wait(self._client.fingerprint(judge, **asking))
+    def fingerprint(self, judge: str | None = None, **settings: Unpack[RequestSettings]) -> Fingerprint:
+        """The fingerprint that verdicts would have."""
+        return self._wait(self._client.fingerprint(judge, **settings))
 
     def judges(self) -> list[dict[str, Any]]:
         """The server's judges, with their options and an example each."""
@@ -277,11 +279,11 @@ class Client:
         return self._wait(self._client.models())
 
     def load_adapter(self, name: str, path: str | Path, model: str | None = None) -> str:
-        """Have the server load a LoRA adapter from a folder of its own, and return the full name of this version."""
+        """Load a LoRA adapter from a folder of the server, and return the full name of this version."""
         return self._wait(self._client.load_adapter(name, path, model))
 
     def ready(self) -> bool:
-        """Whether a server answers, and every model of it can be asked."""
+        """Whether a server answers and all its models are ready."""
         return self._wait(self._client.ready())
 
     def submit(
@@ -290,10 +292,10 @@ class Client:
         judge: str | None = None,
         *,
         metadata: Mapping[str, str] | None = None,
-        **asking: Unpack[Asking],
+        **settings: Unpack[RequestSettings],
     ) -> Batch:
-        """Upload samples, or a file of them, and have the server judge them as a batch."""
-        return Batch(self, self._wait(self._client.submit(samples, judge, metadata=metadata, **asking)))
+        """Upload samples, or a file of them, and judge them as a batch."""
+        return Batch(self, self._wait(self._client.submit(samples, judge, metadata=metadata, **settings)))
 
     def batch(self, batch_id: str) -> Batch:
         """A batch that was submitted earlier."""
@@ -312,7 +314,7 @@ class Client:
 
 
 class Batch:
-    """As ``AsyncBatch``, for programs without an event loop."""
+    """``AsyncBatch`` for programs without an event loop."""
 
     def __init__(self, client: Client, batch: AsyncBatch) -> None:
         self.id = batch.id
@@ -320,16 +322,16 @@ class Batch:
         self._batch = batch
 
     def status(self) -> dict[str, Any]:
-        """The batch as the server tells it: ``status``, ``request_counts``, ``paused`` and more."""
+        """The batch as the server states it: ``status``, ``request_counts``, ``paused`` and more."""
         return self._client._wait(self._batch.status())
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Batch:
-        """Wait until the batch has ended. ``progress`` is told, in another thread, how many samples are done, of how many."""
+        """Wait until the batch has ended. ``progress`` is called in another thread with the samples done and the total."""
         self._client._wait(self._batch.wait(progress))
         return self
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Yield the verdicts there are, in the samples' order."""
+        """Yield the verdicts so far, in the samples' order."""
         reading = self._batch.verdicts()
         try:
             while taken := self._client._wait(_take(reading)):
@@ -338,12 +340,12 @@ class Batch:
             self._client._wait(reading.aclose())
 
     def cancel(self) -> None:
-        """Begin nothing more of it. What is judged is kept."""
+        """Cancel what has not begun. What is judged is kept."""
         self._client._wait(self._batch.cancel())
 
 
 async def _take(reading: AsyncGenerator[Result, None]) -> list[Result]:
-    """The next few of a stream; none at its end."""
+    """The next few items of a stream; empty at its end."""
     taken: list[Result] = []
     while len(taken) < TAKEN_AT_ONCE:
         one = await anext(reading, None)

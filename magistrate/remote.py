@@ -1,4 +1,4 @@
-"""``magistrate score --server``: the same as without, on a model that a running server holds."""
+"""Where a judge is asked: on an engine here, or on a running server, which gives the same verdicts."""
 
 from __future__ import annotations
 
@@ -8,119 +8,135 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from judges import catalog
+from judges.backend import Backend, LocalBackend
+from judges.data.files import check_file
+from judges.data.located import SUFFIXES
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.errors import MagistrateError, reason_of
-from judges.input_file import check_file
 from judges.judge import Judge, Sample
-from judges.located import SUFFIXES
-from judges.runner import Question, unscored
+from judges.runner import PreparedSample, unscored
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from magistrate.calls import ServerError
-from magistrate.client import Asking, AsyncClient, Client
-from magistrate.scoring import Outcome, Scoring, score_file
-from magistrate.terminal import JUDGED_IS_KEPT
+from magistrate.cli.terminal import JUDGED_IS_KEPT
+from magistrate.client import AsyncClient, Client, RequestSettings
 
 PATIENCE_SECONDS = 300.0
-"""How long a server is waited for that went away in the middle of a file: as long as a large model takes to load."""
+"""How long to wait for a server that went away in the middle of a file: as long as a large model takes to load."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a server is asked with, and the same judge here, which knows the key of each sample.
+class RemoteJudge:
+    """A judge on a server, and the same judge here, which computes the key of each sample.
 
     Attributes:
-        judge: Made here.
+        judge: The judge as it is here.
         name: Its name on the server; ``None`` for a rubric.
-        asking: What else goes to the server.
+        settings: What else the requests say.
     """
 
     judge: Judge
     name: str | None
-    asking: Asking
+    settings: RequestSettings
 
 
-def refuse_settings(engine: EngineSettings) -> None:
-    """Refuse flags that say how a model is to be run: a server's model runs as its ``models.toml`` says.
-
-    Raises:
-        MagistrateError: One of them is given.
-    """
-    given = [f"--{name.replace('_', '-')}" for name in engine.given()]
-    if given:
-        raise MagistrateError(f"{', '.join(given)} has no meaning with `--server`, whose models.toml says how its models run")
-
-
-def usual_judge(server: str, model: str | None) -> str:
-    """The judge that a server's model is meant for.
+def usual_judge(engine: EngineSettings) -> str:
+    """The judge that a model is meant for, here or on a server.
 
     Raises:
-        MagistrateError: There is no such server or model.
+        MagistrateError: There is no such server or model, or a setting has no meaning beside the server.
     """
-    with Client(server) as client:
-        return client.fingerprint(model=model).judge
+    if engine.server is None:
+        return catalog.usual_judge(engine.model)
+    engine.check()
+    with Client(engine.server) as client:
+        return client.fingerprint(model=engine.model).judge
 
 
-def asked(name: str, judge: Judge, asking: Asking) -> Asked:
-    """What to ask a server with. A rubric and a list of names are read here and sent: a server opens no file for a caller.
+def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Decoding) -> Backend:
+    """Make what asks a judge: a running server if the settings name one, else an engine here. The caller closes it.
 
     Args:
         name: The judge's name or a rubric file, as ``catalog.open_judge`` took it.
-        judge: What that made.
-        asking: What else goes to the server.
+        judge: The judge that it made.
+        engine: What runs its model.
+        decoding: How answers are written.
 
     Raises:
-        MagistrateError: The rubric cannot be read any more.
+        MagistrateError: A setting is missing or has no meaning, or the rubric cannot be read.
+        EngineError: The model does not exist, or the engine is not installed.
+    """
+    if engine.server is None:
+        return LocalBackend(judge, engine.open(), decoding)
+    engine.check()
+    client = AsyncClient(engine.server, patience=PATIENCE_SECONDS, urgent=False)
+    return RemoteBackend(client, remote_judge(name, judge, request_settings(engine.model, decoding)))
+
+
+def remote_judge(name: str, judge: Judge, settings: RequestSettings) -> RemoteJudge:
+    """A judge as a server takes it. A rubric and a list of names are read here and sent: a server opens no file for a caller.
+
+    Args:
+        name: The judge's name or a rubric file, as ``catalog.open_judge`` took it.
+        judge: The judge that it made.
+        settings: What else the requests say.
+
+    Raises:
+        MagistrateError: The rubric cannot be read.
     """
     file = Path(name)
     options = judge.options.model_dump(exclude_unset=True)
     if file.suffix.lower() not in SUFFIXES:
-        return Asked(judge, name, {**asking, "options": options})
+        return RemoteJudge(judge, name, {**settings, "options": options})
     check_file(file)
     try:
         text = file.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise MagistrateError(f"{file} cannot be read: {reason_of(error)}") from None
     language: Literal["toml", "yaml"] = "toml" if file.suffix.lower() == ".toml" else "yaml"
-    return Asked(judge, None, {**asking, "options": options, "rubric": text, "rubric_format": language})
+    return RemoteJudge(judge, None, {**settings, "options": options, "rubric": text, "rubric_format": language})
 
 
-def asking(model: str | None, decoding: Decoding) -> Asking:
-    """A model's name on the server, and how answers are written."""
-    return cast("Asking", {"model": model, **decoding.model_dump()})
+def request_settings(model: str | None, decoding: Decoding) -> RequestSettings:
+    """The settings of requests: a model's name on the server, and the decoding."""
+    return cast("RequestSettings", {"model": model, **decoding.model_dump()})
 
 
-class ServerBench:
+class RemoteBackend:
     """A judge on a running server.
 
     Args:
-        client: Connected to it.
-        asked: What to ask with.
+        client: Connected to it; closed with the backend.
+        remote: Which judge, and with which settings.
     """
 
-    def __init__(self, client: AsyncClient, asked: Asked) -> None:
-        self.judge = asked.judge
+    def __init__(self, client: AsyncClient, remote: RemoteJudge) -> None:
+        self.judge = remote.judge
         self._client = client
-        self._asked = asked
+        self._remote = remote
         self._fingerprint: Fingerprint | None = None
 
     async def fingerprint(self) -> Fingerprint:
-        """As the server tells it, once its model is loaded.
+        """The fingerprint that the server states once its model is loaded.
 
         Raises:
             MagistrateError: The server has another version of the judge.
         """
         if self._fingerprint is None:
-            self._fingerprint = await self._client.fingerprint(self._asked.name, **self._asked.asking)
+            self._fingerprint = await self._client.fingerprint(self._remote.name, **self._remote.settings)
             _check_version(self._fingerprint, self.judge)
         return self._fingerprint
 
     async def start(self) -> None:
         await self.fingerprint()
 
-    async def run(self, questions: Iterable[Question]) -> AsyncGenerator[Verdict, None]:
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def run(self, questions: Iterable[PreparedSample]) -> AsyncGenerator[Verdict, None]:
         fingerprint = await self.fingerprint()
-        waiting: dict[int, Question] = {}
+        waiting: dict[int, PreparedSample] = {}
 
         def samples() -> Iterator[Sample]:
             for number, question in enumerate(questions, start=1):
@@ -128,36 +144,19 @@ class ServerBench:
                 yield _sent(question, self.judge)
 
         try:
-            async with aclosing(self._client.judged(samples(), self._asked.name, **self._asked.asking)) as judged:
-                async for number, found in judged:
+            async with aclosing(self._client.judged(samples(), self._remote.name, **self._remote.settings)) as judged:
+                async for number, outcome in judged:
                     question = waiting.pop(number)
-                    if isinstance(found, ServerError):
-                        yield unscored(question, f"{ENGINE_FAULT}{found}", self.judge, fingerprint.digest)
+                    if isinstance(outcome, ServerError):
+                        yield unscored(question, f"{ENGINE_FAULT}{outcome}", self.judge, fingerprint.digest)
                     else:
-                        yield _ours(found, question, fingerprint)
+                        yield _keyed(outcome, question, fingerprint)
         except ServerError as error:
             raise MagistrateError(f"{error}; {JUDGED_IS_KEPT}") from error
 
 
-async def score_there(server: str, source: Path, output: Path, asked: Asked, how: Scoring) -> Outcome:
-    """Have a running server judge every sample of a file that its output does not hold yet.
-
-    Args:
-        server: The server's address.
-        source: The samples.
-        output: The verdicts.
-        asked: What to ask with.
-        how: What is judged of it, and how.
-
-    Raises:
-        MagistrateError: Something that the user can mend. What is judged is kept.
-    """
-    async with AsyncClient(server, patience=PATIENCE_SECONDS, urgent=False) as client:
-        return await score_file(source, output, ServerBench(client, asked), how)
-
-
-class _Noting(Mapping[str, Any]):
-    """A sample that notes which of its fields are looked at."""
+class _FieldRecorder(Mapping[str, Any]):
+    """A sample that records which of its fields are read."""
 
     def __init__(self, sample: Sample) -> None:
         self.seen: dict[str, Any] = {}
@@ -175,30 +174,32 @@ class _Noting(Mapping[str, Any]):
         return len(self._sample)
 
 
-def _sent(question: Question, judge: Judge) -> Sample:
-    """What the judge reads of a sample, and its id. Other columns may be large, or hold what JSON cannot say."""
+def _sent(question: PreparedSample, judge: Judge) -> Sample:
+    """The fields that the judge reads, and the id. Other columns may be large, or hold what JSON cannot express."""
     assert question.row.sample is not None
-    noting = _Noting(question.row.sample)
-    judge.render(noting)
-    return {"id": question.row.id, **noting.seen}
+    recorder = _FieldRecorder(question.row.sample)
+    judge.render(recorder)
+    return {"id": question.row.id, **recorder.seen}
 
 
-def _ours(verdict: Verdict, question: Question, fingerprint: Fingerprint) -> Verdict:
+def _keyed(verdict: Verdict, question: PreparedSample, fingerprint: Fingerprint) -> Verdict:
     """A verdict under the key that the sample has here.
 
     Raises:
-        MagistrateError: It is no verdict of this run.
+        MagistrateError: It is not a verdict of this run.
     """
     if verdict.fingerprint != fingerprint.digest:
         raise MagistrateError(
             f"the server judges with another model or setting than before (fingerprint {verdict.fingerprint}, not "
-            f"{fingerprint.digest}); what was judged before is kept, and the rest needs another `-o`"
+            f"{fingerprint.digest}); what is judged is kept; give another `-o` for the rest"
         )
     verdict = replace(verdict, occurrence=question.row.occurrence)
     if verdict.id != question.row.id:  # a judge that reads the field `id`, which `--field` may fill
         return replace(verdict, id=question.row.id, sample=question.key)
     if verdict.sample != question.key:
-        raise MagistrateError(f"{question.row.place}: the server reads the sample otherwise; it must run the same Magistrate")
+        raise MagistrateError(
+            f"{question.row.place}: the server reads the sample differently; it must run the same version of Magistrate"
+        )
     return verdict
 
 
@@ -206,5 +207,5 @@ def _check_version(fingerprint: Fingerprint, judge: Judge) -> None:
     if (fingerprint.judge, fingerprint.judge_version) != (judge.name, judge.version):
         raise MagistrateError(
             f"the server's judge `{fingerprint.judge}` has version {fingerprint.judge_version}, the one here "
-            f"{judge.version}; both must be of the same Magistrate"
+            f"{judge.version}; both must run the same version of Magistrate"
         )

@@ -17,11 +17,11 @@ import typer
 
 from judges.catalog import JUDGES
 from judges.rubric import Rubric
-from magistrate.cli import app
+from magistrate.cli.main import app
 from server.app import create_app
-from server.asking import JudgeRequest, judge_of
 from server.hosting.models_file import read_models
-from server.routes.judges import OWN, asked
+from server.judge_spec import JudgeSpec, judge_of
+from server.routes.judges import OWN, example_spec
 from server.settings import Settings
 from server.store import Store
 
@@ -58,9 +58,9 @@ def spelt(content: Mapping[str, Any]) -> str:
 def test_the_version_of_every_judge() -> None:
     versions: dict[str, Any] = {}
     for name in (*JUDGES, OWN):
-        base = asked(name)
+        base = example_spec(name)
         for options in ({}, *VARIANTS.get(name, ())):
-            request = JudgeRequest(**{**base, **({"options": {**base.get("options", {}), **options}} if options else {})})
+            request = JudgeSpec(**{**base, **({"options": {**base.get("options", {}), **options}} if options else {})})
             judge = judge_of(request)
             prompts = judge.render(JUDGES.get(name, Rubric).example.sample).prompts
             versions[f"{name} {' '.join(options)} {len(versions)}" if options else name] = {
@@ -119,7 +119,7 @@ def without_prose(value: Any) -> Any:
 
 
 def test_the_fields_of_the_api(tmp_path: Path) -> None:
-    store = Store.open(f"sqlite:///{tmp_path / 'court.db'}")
+    store = Store.open(f"sqlite:///{tmp_path / 'magistrate.db'}")
     try:
         api = create_app(Settings(), read_models("cpu"), store)
         described = without_prose(api.openapi())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from finetune.experiment import Values
-from finetune.report import write_report
+from finetune.experiments.experiment import Values
+from finetune.experiments.report import write_report
 from tests.contract.pinned import check
-from tests.finetune.test_experiment import experiment
+from tests.finetune.experiments.test_experiment import experiment
 
 
 def test_the_table_says_what_it_said(tmp_path: Path) -> None:

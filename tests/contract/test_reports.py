@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from magistrate.cli import app
+from magistrate.cli.main import app
 from tests.contract.pinned import REPORTS, WIDTH, check
 from tests.contract.studies import OUT, STUDIES, Scripted
 from tests.judges.engines.test_endpoint import serving

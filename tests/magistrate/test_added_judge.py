@@ -88,7 +88,7 @@ def test_no_rubric_takes_its_name(path: Path, tmp_path: Path) -> None:
 def test_it_has_a_card(path: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.jsonl", ROWS)
     card = ("judges", "card", "--judge", "politeness", *TINY, "--reruns", "1", "--seeds", "1", "-o", tmp_path / "card")
-    assert_one_sentence(magistrate(path, *card), "there are no samples of Magistrate's own for judge `politeness`")
+    assert_one_sentence(magistrate(path, *card), "no samples are bundled for judge `politeness`")
     done = magistrate(path, *card, "--samples", source)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "card" / "card.json").read_text(encoding="utf-8"))
@@ -99,7 +99,7 @@ def test_it_has_a_card(path: Path, tmp_path: Path) -> None:
 
 def test_a_server_lists_it_and_judges_by_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{path}:{GUIDE.parent}")
-    server = RunningServer(tmp_path / "server", models=SERVED).start()
+    server = RunningServer(tmp_path / "server", models=SERVED).start(anew=True)  # the path is read as Python starts
     try:
         server.wait_until_ready()
         cards = {card["name"]: card for card in httpx.get(f"{server.url}/v1/judges", timeout=60).json()["data"]}
@@ -123,7 +123,7 @@ BROKEN = {
     "absent": ("broken_judges:Absent", "cannot be imported: AttributeError"),
     "number": ("broken_judges:NUMBER", "is no judge: it must be a class derived from `judges.judge.Judge`"),
     "bare": ("broken_judges:Bare", "lacks summary, source, example, protocol, read, render"),
-    "shrunk": ("judges.discovery:Shrink", "calls itself `shrink`; its entry point must be called so too"),
+    "shrunk": ("judges.qualeval:Shrink", "calls itself `shrink`; its entry point must be called so too"),
     "llm-eval": ("judges.grouse:Grouse", "cannot be called so"),
     "jury": ("judges.grouse:Grouse", "cannot be called so"),
     "mine.toml": ("judges.grouse:Grouse", "cannot be called so"),

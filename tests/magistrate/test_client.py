@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 import magistrate
+from judges.data.rows import Row
 from judges.errors import MagistrateError
 from judges.llm_eval import LLMEval
 from judges.runner import prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 from magistrate import AsyncClient, Client
 from tests.magistrate.faulty import Call, Fault, Faulty, faulty
@@ -108,9 +108,9 @@ def test_no_server_and_no_address_are_one_sentence_each() -> None:
     with pytest.raises(MagistrateError, match="the client is closed"):
         client.models()
     for address in ("127.0.0.1:8700", "ftp://host", "", "http://"):
-        with pytest.raises(MagistrateError, match="is no address of a server; give one like http"):
+        with pytest.raises(MagistrateError, match="is not the address of a server; give one like http"):
             Client(address)
-    with pytest.raises(MagistrateError, match="characters that no key has"):
+    with pytest.raises(MagistrateError, match="characters that keys do not have"):
         Client(key="schlüssel")
 
 
@@ -224,7 +224,7 @@ def test_a_reading_that_breaks_off_goes_on(between: Faulty, client: Client) -> N
         assert [verdict.id for verdict in unlucky.batch(name).verdicts()] == [sample["id"] for sample in SAMPLES]
     assert sum("content" in path for path in between.paths()) == 3
     between.choose = lambda call: Fault(passed_on=True, sent=0) if "content" in call.path else None
-    with Client(between.url) as unlucky, pytest.raises(MagistrateError, match="does not answer any more"):
+    with Client(between.url) as unlucky, pytest.raises(MagistrateError, match="no longer answers"):
         list(unlucky.batch(name).verdicts())
 
 
@@ -254,7 +254,7 @@ def test_the_package_has_no_other_names() -> None:
 
 def test_samples_of_one_id_are_told_apart(client: Client) -> None:
     samples = [{**SAMPLES[n], "id": name} for n, name in enumerate([5, 5.0, "x", "5"])]
-    with pytest.warns(UserWarning, match="sample [24] has the id `5`, which is that of sample 1 too") as warned:
+    with pytest.warns(UserWarning, match="sample [24] has the id `5`, like sample 1") as warned:
         verdicts = client.judge(samples)
     assert len(warned) == 2
     assert [(verdict.id, verdict.occurrence) for verdict in verdicts] == [("5", 1), ("5", 2), ("x", 1), ("5", 3)]

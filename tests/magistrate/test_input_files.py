@@ -57,7 +57,7 @@ def directory(folder: Path, suffix: str) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path, command: str) -> None:
     suffix = {"score --judge": ".toml", "generate --config": ".toml", "jury": ".toml"}.get(command, ".jsonl")
-    told = "is a pipe, and inputs are read more than once; save what it holds to a file"
+    told = "is a pipe, and inputs are read more than once; save its content to a file"
     refused(tmp_path, command, pipe(tmp_path, suffix), told)
 
 

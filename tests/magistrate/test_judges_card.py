@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from magistrate.cli import app
+from magistrate.cli.main import app
 
 FEW = ["--model", "magistrate-tiny", "--engine", "transformers", "--dtype", "float32", "--reruns", "1", "--seeds", "2"]
 
@@ -94,7 +94,7 @@ def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
         (["--judge", "insight"], "judge `insight` scores no answers"),
         (["--judge", "pairwise", "-O", "orders=given"], "leave out `orders`"),
         (["--samples", "nowhere.jsonl"], "there is no such file"),
-        (["--samples", "twice.jsonl"], "the id `a` stands at twice.jsonl row 1 too"),
+        (["--samples", "twice.jsonl"], "the id `a` also stands at twice.jsonl row 1"),
         (["--samples", "empty.jsonl"], "holds no samples"),
         (
             ["--samples", "others.jsonl"],
@@ -102,7 +102,7 @@ def test_a_rubric_of_ones_own(tmp_path: Path) -> None:
         ),
         (["--human", "strangers.csv"], "no id of strangers.csv is among those of dialogues.jsonl"),
         (["--human", "labels.csv"], "is named as a metric"),
-        (["--judge", "rubric.toml"], "there are no samples of Magistrate's own for judge `made`"),
+        (["--judge", "rubric.toml"], "no samples are bundled for judge `made`"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_sentence(
@@ -124,10 +124,10 @@ def test_what_cannot_be_is_told_in_a_sentence(
 
 def test_the_pairs_that_come_with_magistrate_are_in_order() -> None:
     import evals.meta.card
+    from judges.data.rows import read_rows
     from judges.pairwise import Pairwise
     from judges.runner import prepare
-    from judges.sources import read_rows
 
     rows = list(read_rows(Path(evals.meta.card.__file__).parent / "pairs.jsonl"))
     assert len({row.id for row in rows}) == len(rows) == 24
-    assert all(prepare(row, Pairwise()).inquiry for row in rows)
+    assert all(prepare(row, Pairwise()).rendered for row in rows)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from judges.errors import MagistrateError
-from magistrate.cli import SAMPLE
-from magistrate.jury import JuryFile
+from magistrate.cli.jury import JuryFile
+from magistrate.cli.main import SAMPLE
 from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, write
 
 MEMBERS = """
@@ -95,12 +95,12 @@ def test_a_members_file_is_never_the_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("combine = ", "is no jury that can be read: Invalid value"),
-        ('combine = "vote"\nmember = []', "combine: Input should be 'mean', 'median' or 'majority'"),
+        ("combine = ", "cannot be read as a jury: Invalid value"),
+        ('combine = "vote"\nmember = []', "combine: must be 'mean', 'median' or 'majority', not 'vote'"),
         ('[[member]]\nname = "a"', "member: List should have at least 2 items"),
         ('[[member]]\nname = "a"\n[[member]]\nname = "../b"', "member.2.name"),
-        ('[[member]]\nname = "a"\nweight = 0\n[[member]]\nname = "b"', "member.1.weight: Input should be greater than 0"),
-        ('[[member]]\nname = "a"\nwieght = 1\n[[member]]\nname = "b"', "member.1.wieght: Extra inputs"),
+        ('[[member]]\nname = "a"\nweight = 0\n[[member]]\nname = "b"', "member.1.weight: must be above 0, not 0"),
+        ('[[member]]\nname = "a"\nwieght = 1\n[[member]]\nname = "b"', "member.1.wieght: is unknown; it may have "),
     ],
 )
 def test_a_jury_that_is_not_in_order_is_one_sentence(tmp_path: Path, content: str, complaint: str) -> None:
@@ -131,6 +131,6 @@ def test_too_few_scored_and_rows_of_one_id(tmp_path: Path) -> None:
     done = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl", "--fail-under", "0.9")
     assert done.returncode == 1
     assert "magistrate: 2 of 3 samples are scored, 66.7%, which is less than `--fail-under 0.9`" in done.stderr
-    assert done.stderr.count("rows.jsonl row 2 has the id `x`, which is that of rows.jsonl row 1 too") == 1
+    assert done.stderr.count("rows.jsonl row 2 has the id `x`, like rows.jsonl row 1") == 1
     assert done.stderr.count("no --model given: judging with the embedded magistrate-tiny") == 1
     assert [(one["id"], one.get("occurrence")) for one in read(tmp_path / "out.jsonl")] == [("x", None), ("x", 2), ("y", None)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from magistrate.cli import app
+from magistrate.cli.main import app
 from tests.evals.meta.test_estimate import scored, write_labels, write_verdicts
 
 ITEMS = 80
@@ -139,6 +139,8 @@ def test_annotators_are_set_against_the_judge(folder: Path) -> None:
         (["audit", "new.jsonl"], "give people's labels"),
         (["audit", "new.jsonl", "--human", "labels.csv", "--scale", "a,b"], "must be numbers with commas"),
         (["audit", "new.jsonl", "--human", "labels.csv", "--scale", "1"], "fewer than two labels"),
+        (["audit", "new.jsonl", "--human", "labels.csv", "--scale", "nan,1"], "must be numbers with commas"),
+        (["audit", "new.jsonl", "--human", "labels.csv", "--scale", ""], "must be numbers with commas"),
         (["audit", "new.jsonl", "--human", "labels.csv", "--metric", "style"], "no numbers for `style`"),
         (["audit", "new.jsonl", "--human", "gb.csv"], "the columns of gb.csv are not in UTF-8; say how it is encoded"),
         (["replace", "new.jsonl", "--human", "raters.csv"], "no column of raters.csv"),

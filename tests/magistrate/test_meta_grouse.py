@@ -22,16 +22,27 @@ def grouse(output: Path, *more: str | Path) -> list[str | Path]:
 def test_a_judge_is_tried_and_goes_on_where_it_was(tmp_path: Path) -> None:
     """The toy judge on the first cases, with a prompt for each metric and short answers."""
     report = tmp_path / "report"
-    options = ["--model", "magistrate-tiny", "--limit", str(COUNT), "-O", "per_metric=yes", "-O", "max_tokens=256"]
+    options = [
+        "--model",
+        "magistrate-tiny",
+        "--limit",
+        str(COUNT),
+        "-O",
+        "per_metric=yes",
+        "-O",
+        "prompts=card",
+        "-O",
+        "max_tokens=256",
+    ]
     done = magistrate(*grouse(report, *options))
     assert done.returncode == 0, done.stderr
-    assert f"magistrate-tiny (per_metric=yes, max_tokens=256), {COUNT} cases" in done.stdout
+    assert f"magistrate-tiny (per_metric=yes, prompts=card, max_tokens=256), {COUNT} cases" in done.stdout
     assert "The published rates are on GroUSE's own 144 cases, not on these" in " ".join(done.stdout.split())
     assert f"report: {report / 'report.md'}" in done.stdout.replace("\n", "")
     assert {file.name for file in report.iterdir()} >= {"report.md", "report.json", "matrix.png", "verdicts.jsonl"}
     found = json.loads((report / "report.json").read_text())
     assert [one["id"] for one in found["results"]] == [case.id for case in read_cases(limit=COUNT).cases]
-    assert found["options"] == {"per_metric": "yes", "max_tokens": "256"}
+    assert found["options"] == {"per_metric": "yes", "prompts": "card", "max_tokens": "256"}
     before = (report / "verdicts.jsonl").read_bytes()
     same = magistrate(*grouse(report, *options))
     assert same.returncode == 0
@@ -72,7 +83,7 @@ def test_ready_verdicts_beside_a_reference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--verdicts", "v.jsonl", "--model", "magistrate-tiny"], "`--verdicts` is in place of judging"),
+        (["--verdicts", "v.jsonl", "--model", "magistrate-tiny"], "`--verdicts` replaces judging"),
         (["--verdicts", "none.jsonl"], "none.jsonl cannot be read"),
         (["--model", "magistrate-tiny", "--cases", "none.jsonl"], "none.jsonl: there is no such file"),
         (["--model", "magistrate-tiny", "-O", "metric=yes"], "judge `grouse` has no option `metric`"),

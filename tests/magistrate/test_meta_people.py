@@ -49,7 +49,7 @@ def test_a_judge_is_set_beside_people_and_the_same_command_goes_on(tmp_path: Pat
     assert found["judge"] == "llm-eval on magistrate-tiny"
     assert [one["referenced"] for one in found["groups"]] == [False, True]
     kinds = [one["kind"] for one in found["groups"][1]["lines"]]
-    assert kinds == ["judge"] * 5 + ["expected"] * 5 + ["raters"] + ["baseline"] * 6
+    assert kinds == ["judge"] * 5 + ["expected"] * 5 + ["raters"] + ["baseline"] * 8
     verdicts = (report / "verdicts.jsonl").read_text()
 
     again = magistrate(*command)
@@ -94,6 +94,23 @@ def test_people_alone_need_no_judge(data: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "r" / "verdicts.jsonl").exists()
 
 
+def test_likelihood_and_rescaled_vectors_stand_beside_people(tmp_path: Path) -> None:
+    source = write(tmp_path / "rated.jsonl", rated_rows())
+    (tmp_path / "b.tsv").write_text("LAYER,P,R,F\n2,0.3,0.3,0.3\n")
+    vectors = ("--embeddings", "magistrate-tiny", "--idf", "--rescale", tmp_path / "b.tsv")
+    likely = ("--gptscore", "magistrate-tiny", "--engine", "transformers", "--dtype", "float32")
+    done = magistrate("meta", "people", source, *PEOPLE, "--no-judge", *vectors, *likely, "-o", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    found = figures(tmp_path / "r")
+    assert found["made"]["gptscore"] == "magistrate-tiny"
+    likelihoods = ["GPTScore, magistrate-tiny", "GPTScore, magistrate-tiny, by quality"]
+    names = [[one["name"] for one in group["lines"]] for group in found["groups"]]
+    assert names[0] == ["a rater and the others", *likelihoods]
+    assert names[1][-3:] == ["magistrate-tiny, layer 2 of 3, F1, idf, rescaled", *likelihoods]
+    for line in found["groups"][0]["lines"]:
+        assert line["qualities"]["quality"]["spearman"]["pairs"] == 24
+
+
 def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> None:
     source, report = data / "pandalm" / "testset-v1.json", tmp_path / "report"
     done = magistrate("meta", "preferences", source, *JUDGE, "-O", "reasoning=no", "--limit", "12", *QUICK, "-o", report)
@@ -128,11 +145,19 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
         ((), "is no file of ratings that is known"),
         ((*PEOPLE, "--no-judge", "--model", "m"), "`--no-judge` and `--model` contradict each other"),
         ((*PEOPLE, "--no-judge", "--expected"), "`--no-judge` and `--expected` contradict each other"),
-        ((*PEOPLE, "--verdicts", "v.jsonl", "-O", "scale=0-5"), "`--verdicts` is in place of judging; leave out `-O`"),
-        ((*PEOPLE, "--verdicts", "v.jsonl", "--scale", "0-5"), "`--verdicts` is in place of judging; leave out `--scale`"),
+        ((*PEOPLE, "--verdicts", "v.jsonl", "-O", "scale=0-5"), "`--verdicts` replaces judging; leave out `-O`"),
+        ((*PEOPLE, "--verdicts", "v.jsonl", "--scale", "0-5"), "`--verdicts` replaces judging; leave out `--scale`"),
         ((*PEOPLE, "--verdicts", "v.jsonl"), "v.jsonl cannot be read"),
         ((*PEOPLE, "--judge", "grouse", "--metric", "x"), "--metric has no meaning for judge `grouse`"),
-        ((*PEOPLE, "--layer", "2"), "`--layer` is of the model of `--embeddings`"),
+        ((*PEOPLE, "--layer", "2"), "`--layer` needs the model of `--embeddings`"),
+        ((*PEOPLE, "--idf"), "`--idf` needs the model of `--embeddings`"),
+        ((*PEOPLE, "--no-judge", "--embeddings", "magistrate-tiny", "--rescale", "b.tsv"), "b.tsv cannot be read"),
+        ((*PEOPLE, "--no-judge", "--gptscore", "nowhere"), "there is no model at nowhere"),
+        (
+            ("--human", "quality=anna", "--no-judge", "--gptscore", "magistrate-tiny"),
+            "GPTScore needs `context` and `response`, and no sample has both: field `response` is missing",
+        ),
+        ((*PEOPLE, "--no-judge", "--gptscore", "m", "--model", "m"), "`--no-judge` and `--model` contradict each other"),
         ((*PEOPLE, "--write-samples", "s.csv"), "must end in .jsonl"),
         ((*PEOPLE, *JUDGE, "--field", "ctx=said"), "judge `llm-eval` has no field `ctx`; it reads `context`, `response`"),
     ],
@@ -147,7 +172,7 @@ def test_samples_are_not_written_over_a_file(tmp_path: Path) -> None:
     source = write(tmp_path / "rated.jsonl", rated_rows())
     before = source.read_bytes()
     done = magistrate("meta", "people", source, *PEOPLE, "--write-samples", source)
-    assert_one_sentence(done, "is there already")
+    assert_one_sentence(done, "exists already")
     assert source.read_bytes() == before
 
 
@@ -186,7 +211,7 @@ def test_labels_are_shown_and_missing_ones_named_where_nothing_can_be_compared(t
     rows = [{"question": f"q{n}", "answer_a": "a", "answer_b": "b", "a": n % 3} for n in range(12)]
     asked = ("meta", "preferences", write(tmp_path / "rows.jsonl", rows), "--human", "a", "--no-judge", "-o", tmp_path / "r")
     alone = magistrate(*asked, "--labels", "first=0,second=1,tie=2")
-    assert_one_sentence(alone, "with one rater and no judge there is nothing to set beside each other")
+    assert_one_sentence(alone, "one rater and no judge leave nothing to compare")
     assert ("What people chose" in alone.stdout, alone.stdout.count("33.3%")) == (True, 3)
     lacking = magistrate(
         *asked[:2],

@@ -1,4 +1,4 @@
-"""``magistrate score --server``: what it writes must not differ from what the command writes by itself."""
+"""``--server``: what a command writes must not differ from what it writes by itself, and every command that judges takes it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ import pytest
 from rich.console import Console
 
 from judges import catalog
+from judges.data.rows import read_rows, renamed
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
+from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from judges.runner import prepare
-from judges.sources import read_rows, renamed
-from magistrate import remote
-from magistrate.cli import SAMPLE
-from magistrate.scoring import Outcome, Scoring
+from magistrate.cli.main import SAMPLE
+from magistrate.cli.scoring import Outcome, Scoring, score_file
+from magistrate.remote import open_backend
 from tests.magistrate.faulty import Call, Fault, Faulty, faulty
-from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate, read, score, write
+from tests.magistrate.test_cli import assert_one_sentence, forked, magistrate, read, score, write
 
 
 @pytest.fixture
@@ -42,16 +45,15 @@ def there(source: Path, output: Path, server: Any, *arguments: str | Path) -> su
 
 def score_there(server: Any, source: Path, output: Path, **options: Any) -> Outcome:
     """The same in this process."""
-    judge = catalog.open_judge("llm-eval")
-    asked = remote.asked("llm-eval", judge, {})
-    run = remote.score_there(server.url, source, output, asked, Scoring(Console(quiet=True), **options))
-    return asyncio.run(run)
+    settings = EngineSettings(server=server.url)
+    backend = open_backend("llm-eval", catalog.open_judge("llm-eval"), settings, Decoding())
+    return asyncio.run(and_close(score_file(source, output, backend, Scoring(Console(quiet=True), **options)), backend))
 
 
 def keys(source: Path, judge: str = "llm-eval", columns: dict[str, str] | None = None, **options: str) -> list[tuple[str, str]]:
     """Each row's id and key, as a run without a server has them."""
-    court = catalog.open_judge(judge, options)
-    questions = [prepare(renamed(row, columns or {}), court) for row in read_rows(source)]
+    opened = catalog.open_judge(judge, options)
+    questions = [prepare(renamed(row, columns or {}), opened) for row in read_rows(source)]
     return [(question.row.id, question.key) for question in questions]
 
 
@@ -86,8 +88,8 @@ def test_a_server_writes_what_the_command_writes_by_itself(tmp_path: Path, magis
     again = there(source, remotely, magistrate_server)
     assert "12 had been judged by an earlier run" in again.stdout
     assert read(remotely) == ours
-    assert_one_sentence(there(source, remotely, magistrate_server, "--expected"), "decoding.expected False there, True here")
-    assert_one_sentence(there(source, alone, magistrate_server), "identity.options", "--overwrite")
+    assert_one_sentence(there(source, remotely, magistrate_server, "--expected"), "expected no there, yes here")
+    assert_one_sentence(there(source, alone, magistrate_server), "dtype auto there, float32 here", "--overwrite")
 
 
 def test_options_rubrics_and_columns_are_read_here(tmp_path: Path, magistrate_server: Any) -> None:
@@ -135,7 +137,7 @@ def test_bad_arguments_are_one_sentence(tmp_path: Path, magistrate_server: Any) 
     output = tmp_path / "v.jsonl"
     flags = ("--engine", "transformers", "--dtype", "float32", "--max-model-len", "100", "--window", "3")
     assert_one_sentence(
-        there(rows, output, magistrate_server, *flags), "--engine, --dtype, --max-model-len, --window", "--server"
+        there(rows, output, magistrate_server, *flags), "`--engine`, `--dtype`, `--max-model-len`, `--window`", "`--server`"
     )
     assert_one_sentence(there(rows, output, magistrate_server, "--model", "gpt"), "there is no model `gpt` here")
     assert_one_sentence(there(rows, output, magistrate_server, "--judge", "dredd"), "there is no judge `dredd`")
@@ -151,8 +153,8 @@ def test_bad_arguments_are_one_sentence(tmp_path: Path, magistrate_server: Any) 
 def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, magistrate_server: Any, stop: signal.Signals) -> None:
     source = write(tmp_path / "rows.jsonl", [{"context": f"Is {n} prime?", "response": f"No, {n} is even."} for n in range(600)])
     output = tmp_path / "v.jsonl"
-    command = [str(COMMAND), "score", str(source), "-o", str(output), "--server", magistrate_server.url]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = ["score", source, "-o", output, "--server", magistrate_server.url]
+    process = forked(*command)
     end = time.monotonic() + 200
     while time.monotonic() < end and (not output.exists() or output.read_bytes().count(b"\n") < 20):
         time.sleep(0.02)
@@ -164,7 +166,7 @@ def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, magistra
         assert "Traceback" not in errors
     kept = {line for line in output.read_bytes().splitlines() if line.endswith(b"}")}
     assert 20 <= len(kept) < 600
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    done = magistrate(*command)
     assert done.returncode == 0, done.stderr
     lines = output.read_bytes().splitlines()
     assert marked(output) == keys(source)
@@ -186,10 +188,10 @@ def test_a_server_that_goes_away_is_waited_for_and_then_told_of(
     def away(call: Call) -> Fault | None:
         return Fault() if len(between.calls) > 6 else None
 
-    monkeypatch.setattr(remote, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("magistrate.remote.PATIENCE_SECONDS", 1.0)
     between.calls.clear()
     between.choose = away
-    with pytest.raises(MagistrateError, match=r"does not answer any more .*; what is judged is kept, and the"):
+    with pytest.raises(MagistrateError, match=r"no longer answers .*; what is judged is kept, and the"):
         score_there(between, source, output, overwrite=True)
     monkeypatch.undo()
     kept = read(output)
@@ -250,7 +252,56 @@ def test_an_arena_is_judged_there(tmp_path: Path, magistrate_server: Any) -> Non
     assert again.returncode == 0, again.stderr
     assert (report / "verdicts.jsonl").read_text() == verdicts
     refused = magistrate(*asked, "--server", magistrate_server.url, "--dtype", "float32", "-o", report)
-    assert_one_sentence(refused, "--dtype has no meaning with `--server`")
+    assert_one_sentence(refused, "`--dtype` has no meaning with `--server`")
+
+
+JURY = """
+[[member]]
+name = "whole"
+judge = "llm-eval"
+[[member]]
+name = "blind"
+judge = "llm-eval"
+options = { use_reference = false }
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        (("meta", "grouse", "--limit", "4"), "verdicts.jsonl"),
+        (("meta", "people", "{data}/usr/tc_usr_data.json", "--limit", "12"), "verdicts.jsonl"),
+        (("meta", "preferences", "{data}/pandalm/testset-v1.json", "--limit", "12", "-O", "reasoning=no"), "verdicts.jsonl"),
+        (("judges", "card", "--judge", "llm-eval", "--limit", "4", "--seeds", "1", "--reruns", "1"), "card.json"),
+        (
+            (
+                *("qualeval", "run", "--config", "{sample}/helpdesk.toml", "--data", "{sample}/helpdesk.jsonl", "--limit", "6"),
+                *("--attributes", "{sample}/helpdesk.attributes.json", "--slack", "1"),
+            ),
+            "report.json",
+        ),
+    ],
+)
+def test_every_study_is_judged_there(
+    command: tuple[str, ...], left: str, tmp_path: Path, data: Path, magistrate_server: Any
+) -> None:
+    words = [word.format(data=data, sample=SAMPLE.parent) for word in command]
+    done = magistrate(*words, "--server", magistrate_server.url, "-o", tmp_path / "study")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "study" / left).exists()
+    assert_one_sentence(magistrate(*words, "--server", magistrate_server.url, "--dtype", "float32", "-o", tmp_path), "--dtype")
+
+
+def test_a_jury_is_heard_there(tmp_path: Path, magistrate_server: Any) -> None:
+    members, output = tmp_path / "jury.toml", tmp_path / "j.jsonl"
+    members.write_text(JURY)
+    asked: list[str | Path] = ["jury", SAMPLE, "--members", members, "--limit", "4", "-o", output]
+    done = magistrate(*asked, "--server", magistrate_server.url)
+    assert done.returncode == 0, done.stderr
+    assert {verdict["status"] for verdict in read(output)} == {"scored"}
+    assert marked(tmp_path / "j.whole.jsonl") == keys(SAMPLE)[:4]
+    members.write_text(JURY + f'server = "{magistrate_server.url}"\ndtype = "float32"\n')
+    assert_one_sentence(magistrate(*asked, "--server", magistrate_server.url), "`--dtype` has no meaning with `--server`")
 
 
 def test_a_run_of_which_nothing_is_scored_has_failed(tmp_path: Path, between: Faulty) -> None:
@@ -270,7 +321,7 @@ def test_changed_samples_and_rows_of_one_id_are_as_without_a_server(tmp_path: Pa
     write(source, [rows[0], {**rows[1], "response": "You."}, {**rows[2], "response": "They."}, rows[3]])
     done = there(source, output, magistrate_server, "--limit", "3")
     assert done.returncode == 0, done.stderr
-    assert "row 2 has the id `5`, which is that of rows.jsonl row 1 too" in done.stderr
+    assert "row 2 has the id `5`, like rows.jsonl row 1" in done.stderr
     assert "3 scored, 0 unscored" in done.stdout
     assert marked(output) == keys(source)
     assert [verdict.get("occurrence") for verdict in read(output)] == [None, 2, None, None]

@@ -10,7 +10,7 @@ from tests.server.running import RunningServer
 
 
 def test_loading_readiness_and_the_stop_are_said_once_each(tmp_path: Path) -> None:
-    server = RunningServer(tmp_path).start().wait_until_ready()
+    server = RunningServer(tmp_path).start(anew=True).wait_until_ready()
     server.stop()
     said = server.log.read_text()
     order = [
@@ -24,7 +24,7 @@ def test_loading_readiness_and_the_stop_are_said_once_each(tmp_path: Path) -> No
 
 
 def test_a_stop_does_not_wait_for_a_model_that_loads(tmp_path: Path) -> None:
-    server = RunningServer(tmp_path).start()
+    server = RunningServer(tmp_path).start(anew=True)
     within(60, lambda: "Application startup complete" in server.log.read_text())
     time.sleep(2)  # libraries are being imported
     assert server.stop() == 0

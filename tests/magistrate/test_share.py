@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from evals.meta.grounded.cases import OWN
 from judges.errors import MagistrateError
 from judges.summary import Summary
-from magistrate.cli import app
-from magistrate.share import check_share
+from magistrate.cli.main import app
+from magistrate.cli.share import check_share
 from tests.magistrate.test_cli import write
 
 LONG = "word " * 20_000

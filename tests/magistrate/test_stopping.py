@@ -18,8 +18,8 @@ from tests.stopping import WAYS, Way
 PROGRAM = """\
 import asyncio, signal, sys, time
 import typer
-from magistrate.stopping import stopping_command
-from magistrate.terminal import clear_errors
+from magistrate.cli.stopping import stopping_command
+from magistrate.cli.terminal import cli_errors
 
 async def forever():
     try:
@@ -29,7 +29,7 @@ async def forever():
         print("let go", flush=True)
 
 def command():
-    with clear_errors(debug=False, stopped="all is kept"):
+    with cli_errors(debug=False, stopped="all is kept"):
         {body}
 
 app = typer.Typer()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.magistrate.test_cli import COMMAND, ENVIRONMENT, assert_one_sentence, magistrate
+from tests.magistrate.test_cli import assert_one_sentence, forked, magistrate
 from tests.stopping import KILL, WAYS, Way
 
 SAMPLE = Path(__file__).parents[2] / "magistrate" / "sample"
@@ -38,13 +37,7 @@ def kept(report: Path) -> list[str]:
 def stopped(folder: Path, report: Path, verdicts: int, way: Way) -> None:
     """Start a study and stop it once so many verdicts more are there."""
     wanted = len(kept(report)) + verdicts if report.exists() else verdicts
-    process = subprocess.Popen(
-        [COMMAND, *arguments(folder, report)],
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = forked(*arguments(folder, report))
     end = time.monotonic() + 300
     while time.monotonic() < end and process.poll() is None:
         if report.exists() and len(kept(report)) >= wanted:
@@ -79,13 +72,13 @@ def test_a_stopped_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, ways
     made = whole(tmp_path, report)
     asked = made["made"]["asked"]
     needed = {"rate domain of input", "rate subtask of truth", "rate subtask of first-sentence"}
-    assert {stage: sum(counts.values()) for stage, counts in asked.items()} == dict.fromkeys(needed, COUNT) | {"insights": 2}
+    assert {stage: sum(counts.values()) for stage, counts in asked.items()} == dict.fromkeys(needed, COUNT) | {"insights": 3}
     assert sum(counts["before"] for counts in asked.values()) == len(before)
-    assert len(kept(report)) == 3 * COUNT + 2
+    assert len(kept(report)) == 3 * COUNT + 3
     if len(ways) == 1:
         assert {file.name for file in report.iterdir()} >= {
             *("index.html", "report.md", "report.json", "attributes.json", "priors-domain.png"),
-            *("affinities.parquet", "assignments.parquet", "values.parquet", "samples.json", "insights.json"),
+            *("affinities.parquet", "assignments.parquet", "values.parquet", "samples.json", "extremes.json", "insights.json"),
         }
         assert set(made["faithfulness"]) == {"assigned", "highest", "random"}
         again = whole(tmp_path, report)
@@ -103,7 +96,10 @@ def test_a_stopped_study_goes_on_and_asks_for_nothing_twice(tmp_path: Path, ways
         (["--metric", "pass@k"], "needs its k"),
         (["--attributes", "none.json"], "none.json cannot be read: No such file or directory"),
         (["--prediction-field", "answer"], "no field `answer`"),
+        (["--label", "subject"], "has a label in the field `subject` (`--label`)"),
         (["--most", "1"], "cannot be given 2 of 1"),
+        (["--best", "1"], "raise `best` or lower `k`"),
+        (["--proficient", "nan"], "the option `proficient` is nan: give a value of the metric"),
     ],
 )
 def test_bad_arguments_are_one_sentence(tmp_path: Path, change: list[str], told: str) -> None:
@@ -166,8 +162,20 @@ def test_a_study_that_measures_nothing_fails(tmp_path: Path) -> None:
 def test_a_model_answers_a_task_and_keeps_to_the_limit(tmp_path: Path) -> None:
     output = tmp_path / "said.jsonl"
     command = ["generate", "--config", str(SAMPLE / "helpdesk.toml"), "--data", str(SAMPLE / "helpdesk.jsonl"), "--limit", "6"]
-    done = magistrate(*command, "--model", "magistrate-tiny", "--max-tokens", "8", "-o", str(output))
+    varied = ["--skip", "2", "--temperature", "0.5", "--temperature", "1", "--top-k", "3"]
+    done = magistrate(*command, *varied, "--model", "magistrate-tiny", "--max-tokens", "8", "-o", str(output))
     assert done.returncode == 0, done.stderr
     assert "6 answered now" in done.stdout
     rows = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [row["id"] for row in rows] == [f"help-{number:02d}" for number in range(1, 7)]
+    assert [row["id"] for row in rows] == [f"help-{number:02d}" for number in range(3, 9)]
+    assert {row["temperature"] for row in rows} == {0.5, 1.0}
+    assert {row["top_k"] for row in rows} == {3}
+
+
+def test_people_are_asked_by_sheets(tmp_path: Path) -> None:
+    assert_one_sentence(magistrate("qualeval", "annotate", str(tmp_path)), "give the study's data set as `--data FILE`")
+    data = tmp_path / "rows.jsonl"
+    data.write_text(json.dumps({"id": "1", "input": "a", "truth": "b"}) + "\n")
+    asked = ("qualeval", "annotate", str(tmp_path), "--task", "dialogsum", "--data", str(data))
+    assert_one_sentence(magistrate(*asked), "fname")
+    assert_one_sentence(magistrate("qualeval", "annotate", str(tmp_path), "--answers", "none.csv"), "holds no study")

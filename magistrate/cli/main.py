@@ -1,0 +1,191 @@
+"""The ``magistrate`` command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from judges import catalog
+from judges.data.sources import forget_standard_input
+from judges.decoding import Decoding
+from judges.engines import EngineSettings
+from judges.engines.engine import and_close
+from judges.errors import MagistrateError
+from judges.fitting import check_source
+from judges.judge import Judge
+from judges.rubric import Rubric, check_rubric
+from magistrate.cli.arena import arena
+from magistrate.cli.augmenting import augment, improve
+from magistrate.cli.estimating import estimate
+from magistrate.cli.finetuning import finetune
+from magistrate.cli.flags import AssignFlags, Debug, JudgeFlags, RowFlags, RunFlags, ServerUrl, Source, with_flags
+from magistrate.cli.meta import meta
+from magistrate.cli.meta.card import card
+from magistrate.cli.models import models
+from magistrate.cli.serve import keys, serve
+from magistrate.cli.share import check_share
+from magistrate.cli.stopping import stopping_command
+from magistrate.cli.studies import generate, qualeval, with_judge_model
+from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+judges = typer.Typer(invoke_without_command=True)
+app.add_typer(judges, name="judges")
+app.add_typer(models, name="models")
+app.add_typer(keys, name="keys")
+app.add_typer(qualeval, name="qualeval")
+app.add_typer(finetune, name="finetune")
+app.add_typer(arena, name="arena")
+app.add_typer(meta, name="meta")
+app.command()(generate)
+finetune.command()(augment)
+judges.command("card")(card)
+app.command()(improve)
+app.command()(estimate)
+
+SAMPLE = Path(__file__).parents[1] / "sample" / "dialogues.jsonl"
+"""Bundled dialogues, to try Magistrate on."""
+
+
+@app.callback()
+def main() -> None:
+    """Open judge models on your own hardware."""
+
+
+@app.command()
+@with_flags()
+def score(
+    source: Source,
+    judging: JudgeFlags,
+    engine: EngineSettings,
+    decoding: Decoding,
+    rows: RowFlags,
+    run: RunFlags,
+) -> None:
+    """Judge every sample of a file. The same command again resumes a stopped run."""
+    from magistrate.cli.report import print_outcome
+    from magistrate.cli.scoring import Scoring, score_file
+    from magistrate.cli.terminal import own_console
+    from magistrate.remote import open_backend, usual_judge
+
+    with cli_errors(debug=run.debug, stopped=JUDGED_IS_KEPT):
+        name = judging.judge or usual_judge(engine)
+        judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
+        columns = rows.columns()
+        check_source(source, [judge], columns, rows.limit, rows.encoding)
+        if run.output.exists() and run.output.samefile(source):
+            raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
+        how = Scoring.of(own_console(), rows, run)
+        backend = open_backend(name, judge, with_judge_model(engine), decoding)
+        outcome = asyncio.run(and_close(score_file(source, run.output, backend, how), backend))
+        print_outcome(Console(), outcome, run.output)
+        check_share(outcome.summary, run.fail_under)
+
+
+@app.command()
+@with_flags(defaults={"output": Path("jury.jsonl")})
+def jury(
+    source: Source,
+    members: Annotated[Path, typer.Option("--members", help="The jury: a .toml file of members and how to combine them.")],
+    rows: RowFlags,
+    run: RunFlags,
+    server: ServerUrl = None,
+) -> None:
+    """Judge every sample with several judges, combine their verdicts, and report how far they agree."""
+    from magistrate.cli.jury import hear
+    from magistrate.cli.report import print_jury
+    from magistrate.cli.scoring import Scoring
+    from magistrate.cli.terminal import own_console
+
+    with cli_errors(debug=run.debug, stopped=JUDGED_IS_KEPT):
+        how = Scoring.of(own_console(), rows, run)
+        heard = asyncio.run(hear(source, run.output, members, how, server=server))
+        print_jury(Console(), heard, run.output)
+        check_share(heard.summary, run.fail_under)
+
+
+@app.command()
+@with_flags()
+def assign(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Affinities, a column an attribute: .parquet, .csv, .jsonl or .json.")
+    ],
+    how: AssignFlags,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The output: .parquet, .csv or .jsonl.")] = Path(
+        "assigned.parquet"
+    ),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier output.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Give every row of a file its best k attributes, each attribute about as often as its prior says. Proven optimal."""
+    from magistrate.cli.assigning import assign_file
+
+    with cli_errors(debug=debug, stopped="nothing is written"):
+        assign_file(source, output, how, console=Console(), overwrite=overwrite)
+
+
+@judges.callback()
+def list_judges(context: typer.Context) -> None:
+    """List the judges, or check a rubric of your own."""
+    if context.invoked_subcommand is not None:
+        return
+    table = Table.grid(padding=(0, 2))
+    kinds: dict[str, type[Judge]] = {**catalog.JUDGES.working, "FILE.toml": Rubric}
+    for name, judge in kinds.items():
+        table.add_row(Text(name, style="bold"), Text(judge.summary))
+        options = "  ".join(f"{key}={option.spelling.says.replace(', ', '|')}" for key, option in judge.Options.listed().items())
+        for heading, words in (("needs", str(judge.fields)), ("options", options), ("source", judge.source)):
+            table.add_row("", Text.assemble((f"{heading:<9}", "dim"), words))
+    Console().print(table)
+    for fault in catalog.JUDGES.faults.values():
+        print(fault, file=sys.stderr)
+    print("Options are given as `-O name=value`.")
+
+
+@judges.command()
+def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric: .toml, .yaml or .yml.")]) -> None:
+    """Check a rubric, and list its faults with line numbers."""
+    with cli_errors(debug=False):
+        problems = check_rubric(rubric)
+        for problem in problems:
+            place = "" if problem.line is None else f" line {problem.line}"
+            print(f"{rubric}{place}: {problem.message}")
+        if problems:
+            raise typer.Exit(1)
+        judge = catalog.open_judge(str(rubric))
+        print(f"{rubric} is valid: judge `{judge.name}` scores {', '.join(judge.levels)}")
+
+
+@app.command()
+def doctor(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    """Check this machine: Python, PyTorch, vLLM, memory, which models fit, and a judgement of one sample."""
+    from magistrate.cli.doctor import examine
+
+    with cli_errors(debug=debug):
+        if not examine(Console()):
+            raise typer.Exit(1)
+
+
+app.command()(serve)
+
+
+def run() -> None:
+    """Run the command, and end the process without the libraries' exit handlers: vLLM's take seconds and print."""
+    try:
+        with stopping_command():
+            app()
+    except SystemExit as stop:
+        forget_standard_input()
+        if "vllm" not in sys.modules:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(stop.code if isinstance(stop.code, int) else 1)
