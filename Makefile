@@ -24,8 +24,8 @@ demo: setup
 demo-server: setup
 	@.venv/bin/python scripts/demo_server.py
 
-# Two at a time: most of a test's time is the start of an engine, which takes one core. A file's tests stay together. PyTorch's
-# threads wait by spinning: with two for each of two tests, two cores do little else.
+# Two at a time, a file's tests together, in the groups and the order that tests/conftest.py gives them. PyTorch's threads wait by
+# spinning: with two for each of two tests, two cores do little else.
 test: setup
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile --durations=15
 

@@ -31,9 +31,10 @@ import pandas
 from numpy.typing import NDArray
 
 from evals.arena.pairing import Game, all_pairs, strengths, swiss_round
-from evals.ratings.bradley_terry import POINTS, Ratings, bradley_terry
-from evals.ratings.elo import bootstrap_elo, permutation
-from evals.ratings.rounds import processors
+from evals.stats.ratings.bradley_terry import POINTS, Ratings, bradley_terry
+from evals.stats.ratings.elo import bootstrap_elo, permutation
+from evals.stats.ratings.games import checked_games
+from evals.stats.ratings.rounds import processors
 
 Games = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
@@ -95,9 +96,9 @@ def bench_elo(options: argparse.Namespace) -> None:
             rows = frame.sample(frac=1.0, random_state=number)[["model_a", "model_b", "winner"]]
             plain_elo(rows.itertuples(index=False, name=None))
 
-    ours = partial(bootstrap_elo, *games, options.models, rounds=options.rounds, seed=SEED)
+    ours = partial(bootstrap_elo, checked_games(*games, options.models), rounds=options.rounds, seed=SEED)
     seconds = alternate({"plain": plain, "published": published, "ours": ours}, options.turns)
-    few = bootstrap_elo(*games, options.models, rounds=options.plain, seed=SEED)
+    few = bootstrap_elo(checked_games(*games, options.models), rounds=options.plain, seed=SEED)
     table = np.array([[rating[name] for name in names] for rating in theirs])
     apart = max(np.abs(found - wanted).max() for found, wanted in ((few.median, np.median(table, 0)), (few.mean, table.mean(0))))
     single = [number for number in range(options.plain) if not one_round(games, options.models, number, table[number])]
@@ -115,8 +116,8 @@ def bench_elo(options: argparse.Namespace) -> None:
 
 def one_round(games: Games, models: int, number: int, wanted: NDArray[np.float64]) -> bool:
     """Whether the ratings of one order are those wanted: what the mean of one order more than before adds."""
-    before = bootstrap_elo(*games, models, rounds=number, seed=SEED).mean * number if number else np.zeros(models)
-    after = bootstrap_elo(*games, models, rounds=number + 1, seed=SEED).mean * (number + 1)
+    before = bootstrap_elo(checked_games(*games, models), rounds=number, seed=SEED).mean * number if number else np.zeros(models)
+    after = bootstrap_elo(checked_games(*games, models), rounds=number + 1, seed=SEED).mean * (number + 1)
     return bool(np.abs(after - before - wanted).max() <= 1e-9)
 
 
@@ -153,6 +154,7 @@ def newton_step_by_step(results: NDArray[np.float64], strength: NDArray[np.float
 
 def bench_bradley_terry(options: argparse.Namespace) -> None:
     games = tournament(options.battles, options.models)
+    battles = checked_games(*games, options.models)
     theirs: list[NDArray[np.float64]] = []
     ours: list[Ratings] = []
     clusters = np.random.default_rng(SEED).integers(0, max(options.battles // 40, 2), options.battles)
@@ -161,11 +163,11 @@ def bench_bradley_terry(options: argparse.Namespace) -> None:
         theirs[:] = [plain_newton(games, options.models, options.rounds)]
 
     def here() -> None:
-        ours[:] = [bradley_terry(*games, options.models, rounds=options.rounds, seed=SEED)]
+        ours[:] = [bradley_terry(battles, rounds=options.rounds, seed=SEED)]
 
     sides: dict[str, Callable[[], Any]] = {"plain": plain, "ours": here}
-    sides["clusters"] = partial(bradley_terry, *games, options.models, rounds=options.rounds, seed=SEED, clusters=clusters)
-    sides["davidson"] = partial(bradley_terry, *games, options.models, rounds=options.rounds, seed=SEED, ties="davidson")
+    sides["clusters"] = partial(bradley_terry, battles, rounds=options.rounds, seed=SEED, clusters=clusters)
+    sides["davidson"] = partial(bradley_terry, battles, rounds=options.rounds, seed=SEED, ties="davidson")
     seconds = alternate(sides, options.turns)
     low, high = np.quantile(theirs[0], [0.025, 0.975], axis=0)
     print(f"{options.battles:,} battles, {options.models} models, {options.rounds:,} rounds, {processors()} processors")
@@ -180,12 +182,13 @@ def bench_bradley_terry(options: argparse.Namespace) -> None:
 
 def bench_large(options: argparse.Namespace) -> None:
     games = tournament(options.battles, options.models)
+    battles = checked_games(*games, options.models)
     clusters = np.random.default_rng(SEED).integers(0, max(options.battles // 2, 2), options.battles)
     sides: dict[str, Callable[[], Any]] = {
-        "games by themselves": partial(bradley_terry, *games, options.models, rounds=options.rounds),
-        "no rounds": partial(bradley_terry, *games, options.models, rounds=0),
-        "clusters of about 2": partial(bradley_terry, *games, options.models, rounds=options.rounds, clusters=clusters),
-        "Davidson's ties": partial(bradley_terry, *games, options.models, rounds=options.rounds, ties="davidson"),
+        "games by themselves": partial(bradley_terry, battles, rounds=options.rounds),
+        "no rounds": partial(bradley_terry, battles, rounds=0),
+        "clusters of about 2": partial(bradley_terry, battles, rounds=options.rounds, clusters=clusters),
+        "Davidson's ties": partial(bradley_terry, battles, rounds=options.rounds, ties="davidson"),
     }
     seconds = alternate(sides, options.turns)
     print(f"{options.battles:,} battles, {options.models} models, {options.rounds:,} rounds, {processors()} processors")
@@ -205,14 +208,14 @@ def bench_memory(options: argparse.Namespace) -> None:
 
 def bench_worker(options: argparse.Namespace) -> None:
     """Print by how much some rounds raise this process's memory, kernels loaded before."""
-    games = tournament(options.battles, options.models)
+    games = checked_games(*tournament(options.battles, options.models), options.models)
     rate: Callable[..., Any] = bootstrap_elo if options.kind == "elo" else bradley_terry
-    rate(*games, options.models, rounds=64)
+    rate(games, rounds=64)
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tracemalloc.start()
     began = time.perf_counter()
-    rate(*games, options.models, rounds=options.rounds)
+    rate(games, rounds=options.rounds)
     taken = time.perf_counter() - began
     traced = tracemalloc.get_traced_memory()[1]
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

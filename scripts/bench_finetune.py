@@ -29,15 +29,14 @@ import torch
 from transformers import Trainer, TrainerCallback
 
 import solver
-from evals.tasks import Instance, Task, read_dataset
-from finetune.batches import Packs
-from finetune.conversations import Conversation, of_task
-from finetune.model import NUMBERS, QUANTIZATION, add_adapter, load_base, load_tokenizer, locate
-from finetune.packing import efficiency, pack
-from finetune.recipe import Recipe
-from finetune.rows import Row, encode
-from finetune.selection import select
-from finetune.trainer import OPTIMIZERS, AnswerTrainer, Listener, arguments
+from evals.data.tasks import Instance, Task, read_dataset
+from finetune.data.batches import Packs, efficiency, pack
+from finetune.data.conversations import Conversation, of_task
+from finetune.data.rows import Row, encode
+from finetune.data.selection import select
+from finetune.training.model import NUMBERS, QUANTIZATION, add_adapter, load_base, load_tokenizer, locate
+from finetune.training.recipe import Recipe
+from finetune.training.trainer import OPTIMIZERS, AnswerTrainer, Listener, arguments
 from judges.engines.quantized import transformers_config
 from judges.grouse import Grouse
 

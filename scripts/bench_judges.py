@@ -22,21 +22,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 from judges.affinity import Affinity
-from judges.discovery import Discovery
+from judges.data.rows import Row
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Generation, Request
-from judges.engines.pattern_cache import PatternCache
-from judges.engines.vllm import VLLMEngine
-from judges.engines.vllm_patterns import compiler_for
-from judges.engines.vllm_settings import installed_version
+from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.vllm.pattern_cache import PatternCache
+from judges.engines.vllm.plugin import compiler_for
+from judges.engines.vllm.settings import installed_version
 from judges.grouse import Grouse
-from judges.insight import Insight
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
 from judges.pairwise import Orders, Pairwise
+from judges.qualeval import Discovery, Insight
 from judges.rubric import Rubric
 from judges.runner import Runner, prepare
-from judges.sources import Row
 from judges.verdict import Verdict
 
 MODEL = "magistrate-tiny"
@@ -107,7 +106,7 @@ class Heard:
         return sum(usage.prompt_tokens for usage in usages), sum(usage.cached_tokens for usage in usages)
 
 
-class Court:
+class ModelPool:
     """An engine that notes every request."""
 
     def __init__(self) -> None:
@@ -142,9 +141,9 @@ class Court:
         self.loop.close()
 
 
-def bench_grouse(court: Court, data: Path, rounds: int) -> Iterator[str]:
+def bench_grouse(judge: ModelPool, data: Path, rounds: int) -> Iterator[str]:
     samples = grounded_answers(data, 200)
-    heard = court.hear(Grouse(max_tokens=GROUSE_ROOM), samples)
+    heard = judge.hear(Grouse(max_tokens=GROUSE_ROOM), samples)
     scored = [verdict for verdict in heard.verdicts if verdict.status == "scored"]
     cut = [verdict for verdict in scored if verdict.recovered]
     asked = [request.messages for request, _ in heard.first_requests]
@@ -153,31 +152,31 @@ def bench_grouse(court: Court, data: Path, rounds: int) -> Iterator[str]:
     yield f"| questions put again from the start | 0 | {len(asked) - len(samples)} |"
     yield f"| verdicts with a contradiction noted | | {sum('contradiction' in ' '.join(v.notes) for v in scored)} |"
     yield f"| seconds | | {heard.seconds:.0f} |"
-    prompt, cached = court.hear(Grouse(max_tokens=8), samples[:64]).tokens()
+    prompt, cached = judge.hear(Grouse(max_tokens=8), samples[:64]).tokens()
     yield f"| GroUSE, 64 samples: prompt tokens from the cache | at least 80% | {cached / prompt:.0%} |"
 
 
-def bench_pairs(court: Court, data: Path, rounds: int) -> Iterator[str]:
+def bench_pairs(judge: ModelPool, data: Path, rounds: int) -> Iterator[str]:
     samples = pairs(data, 64)
     ratios = []
     for _ in range(rounds):
         computed = []
         for orders in get_args(Orders)[::-1]:
-            prompt, cached = court.hear(Pairwise(orders=orders, reasoning=False), samples).tokens()
+            prompt, cached = judge.hear(Pairwise(orders=orders, reasoning=False), samples).tokens()
             computed.append(prompt - cached)
         ratios.append(computed[1] / computed[0])
     yield f"| both orders over one: prompt tokens computed | at most 1.5 | {statistics.median(ratios):.2f} |"
     long = [sample | {"reference_answer": sample["answer_a"], "question": sample["answer_b"]} for sample in samples]
     computed = []
     for orders in get_args(Orders)[::-1]:
-        prompt, cached = court.hear(Pairwise(orders=orders, reasoning=False), long).tokens()
+        prompt, cached = judge.hear(Pairwise(orders=orders, reasoning=False), long).tokens()
         computed.append(prompt - cached)
     yield f"| the same, question and reference as long as the answers | | {computed[1] / computed[0]:.2f} |"
 
 
-def bench_affinity(court: Court, data: Path, rounds: int) -> Iterator[str]:
+def bench_affinity(judge: ModelPool, data: Path, rounds: int) -> Iterator[str]:
     samples = [{"input": row["dialogue"]} for row in lines(data / "dialogsum" / "dialogsum.dev.jsonl")[:500]]
-    heard = court.hear(Affinity(ATTRIBUTES, evidence="none"), samples)
+    heard = judge.hear(Affinity(ATTRIBUTES, evidence="none"), samples)
     scored = sum(verdict.status == "scored" for verdict in heard.verdicts)
     yield f"| affinity, {len(samples)} instances x {len(ATTRIBUTES)} attributes: calls | {len(samples)} | {len(heard.requests)} |"
     yield f"| of these scored on every attribute | {len(samples)} | {scored} |"
@@ -189,7 +188,7 @@ def judges(scratch: Path) -> dict[str, Judge]:
     return {
         "LLM-Eval": LLMEval(),
         "GroUSE, one prompt": Grouse(),
-        "GroUSE, a prompt a metric (slowest)": Grouse(per_metric=True),
+        "GroUSE, a prompt a metric (slowest)": Grouse(per_metric=True, prompts="card"),
         "pairwise": Pairwise(),
         f"affinity, {len(ATTRIBUTES)} attributes": Affinity(ATTRIBUTES),
         "rubric, 4 metrics": Rubric.load(scratch / "rubric.toml"),
@@ -284,13 +283,13 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, vLLM {installed_version()}, {MODEL}\n")
     wanted = options.only or list(BENCHES)
-    court = Court() if set(wanted) - {"compile"} else None
+    judge = ModelPool() if set(wanted) - {"compile"} else None
     for name in wanted:
-        for line in BENCHES[name](court, options.data, options.rounds):  # type: ignore[arg-type]
+        for line in BENCHES[name](judge, options.data, options.rounds):  # type: ignore[arg-type]
             print(line, flush=True)
         print(flush=True)
-    if court is not None:
-        court.close()
+    if judge is not None:
+        judge.close()
 
 
 if __name__ == "__main__":

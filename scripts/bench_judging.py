@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from judges.constraint import answer_pattern
+from judges.data.rows import Row, read_rows
 from judges.decoding import Decoding
 from judges.engines.engine import CONSTRAINTS, Request
-from judges.engines.vllm import VLLMEngine
+from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.weights import EMBEDDED
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
-from judges.sources import Row, read_rows
-from magistrate.cli import SAMPLE
+from magistrate.cli.main import SAMPLE
 
 MODEL = "magistrate-tiny"
 COUNT = 512
@@ -53,7 +53,7 @@ def spread(values: list[float], digits: int = 2) -> str:
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-class Bench:
+class Benchmark:
     """One event loop and the samples of a run."""
 
     def __init__(self, rows: list[dict[str, Any]], rounds: int) -> None:
@@ -81,7 +81,7 @@ class Bench:
         return time.perf_counter() - began, verdicts
 
 
-def bench_runner(bench: Bench) -> list[str]:
+def bench_runner(bench: Benchmark) -> list[str]:
     """Judgments a second of the runner over a bare ``vllm.LLM`` loop in one process."""
     engine = bench.engine()
     bare = bare_llm("outlines")
@@ -109,7 +109,7 @@ def bench_runner(bench: Bench) -> list[str]:
     return lines
 
 
-def bare_llm(constraint: str) -> Callable[[Bench, dict[str, Any]], float]:
+def bare_llm(constraint: str) -> Callable[[Benchmark, dict[str, Any]], float]:
     """The plain loop a careful user of vLLM would write: one process, eager on the CPU, prompts templated in one call."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
@@ -123,7 +123,7 @@ def bare_llm(constraint: str) -> Callable[[Bench, dict[str, Any]], float]:
         disable_log_stats=True,
     )
 
-    def run(bench: Bench, shape: dict[str, Any]) -> float:
+    def run(bench: Benchmark, shape: dict[str, Any]) -> float:
         llm.reset_prefix_cache()
         began = time.perf_counter()
         chats = [
@@ -139,7 +139,7 @@ def bare_llm(constraint: str) -> Callable[[Bench, dict[str, Any]], float]:
     return run
 
 
-def bench_constraint(bench: Bench) -> list[str]:
+def bench_constraint(bench: Benchmark) -> list[str]:
     """Output tokens a second with the answer constrained over the same engine left free."""
     lines = []
     pattern = answer_pattern(bench.judge.form.schema)
@@ -165,7 +165,7 @@ def bench_constraint(bench: Bench) -> list[str]:
     return lines
 
 
-def bench_prefix(bench: Bench) -> list[str]:
+def bench_prefix(bench: Benchmark) -> list[str]:
     """Prompt tokens from the prefix cache over those that the shared prefix allows."""
     engine = bench.engine()
     _, verdicts = bench.judge_all(engine)
@@ -186,7 +186,7 @@ COLD_START = """
 import asyncio, sys, time
 began = float(sys.argv[1]); marks = [("the interpreter", time.time())]
 from judges.llm_eval import LLMEval; from judges.decoding import Decoding
-from judges.engines.vllm import VLLMEngine; from magistrate import judge_async
+from judges.engines.vllm.engine import VLLMEngine; from magistrate import judge_async
 marks.append(("our modules", time.time()))
 async def main():
     engine = VLLMEngine("magistrate-tiny"); marks.append(("finding and hashing the model", time.time()))
@@ -203,7 +203,7 @@ asyncio.run(main())
 """
 
 
-def bench_cold(bench: Bench) -> list[str]:
+def bench_cold(bench: Benchmark) -> list[str]:
     """Seconds from the start of a process to its first verdict, and where they go; then the whole command."""
     steps: dict[str, list[float]] = {}
     totals = []
@@ -235,10 +235,10 @@ def one_command() -> float:
 MEMORY_BARE = """
 import sys; sys.path.insert(0, "scripts")
 from pathlib import Path
-from bench_judging import Bench, bare_llm, peak, samples
+from bench_judging import Benchmark, bare_llm, peak, samples
 from judges.constraint import answer_pattern
 import os; os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", TORCHDYNAMO_DISABLE="1", VLLM_LOGGING_LEVEL="ERROR")
-bench = Bench(samples(Path(sys.argv[1]), 2048), 1)
+bench = Benchmark(samples(Path(sys.argv[1]), 2048), 1)
 bare_llm("outlines")(bench, {"regex": answer_pattern(bench.judge.form.schema)})
 print(peak(), flush=True); os._exit(0)
 """
@@ -247,14 +247,14 @@ MEMORY_OURS = """
 import asyncio, sys; sys.path.insert(0, "scripts")
 from contextlib import aclosing
 from pathlib import Path
-from bench_judging import Bench, peak
+from bench_judging import Benchmark, peak
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
-from judges.sources import read_rows
+from judges.data.rows import read_rows
 from judges.verdict import Fingerprint
 from judges.verdict_file import VerdictFile
 import os; os.environ.update(VLLM_CPU_KVCACHE_SPACE="1")
-bench = Bench([], 1); engine = bench.engine(); judge = LLMEval()
+bench = Benchmark([], 1); engine = bench.engine(); judge = LLMEval()
 async def main():
     with VerdictFile(Path(sys.argv[2]), Fingerprint.of(judge, engine.identity)) as file:
         asked = (q for q in (prepare(row, judge) for row in read_rows(Path(sys.argv[1]))) if file.needs(q.key))
@@ -275,7 +275,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def bench_memory(bench: Bench) -> list[str]:
+def bench_memory(bench: Benchmark) -> list[str]:
     """Peak memory of the runner with 100,000 samples queued over that of bare vLLM judging as many as were judged."""
     queued = 100_000
     with tempfile.TemporaryDirectory() as folder:
@@ -328,7 +328,7 @@ def child(code: str, *paths: Path) -> float:
     return int(done.stdout.splitlines()[-1]) / 1024
 
 
-PARTS: dict[str, Callable[[Bench], list[str]]] = {
+PARTS: dict[str, Callable[[Benchmark], list[str]]] = {
     "runner": bench_runner,
     "constraint": bench_constraint,
     "prefix": bench_prefix,
@@ -349,7 +349,7 @@ def main() -> None:
         "VLLM_LOGGING_LEVEL": "ERROR",
         "TORCHDYNAMO_DISABLE": "1",
     }
-    bench = Bench(samples(given.samples, COUNT), given.rounds)
+    bench = Benchmark(samples(given.samples, COUNT), given.rounds)
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(f"{time.strftime('%Y-%m-%d')}, {COUNT} samples of {given.samples.name}, {given.rounds} rounds\n")
     for name in [given.only] if given.only else PARTS:

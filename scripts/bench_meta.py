@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from evals.ratings.rounds import processors
-from evals.statistics.association import COEFFICIENTS, associations
+from evals.stats.association import COEFFICIENTS, associations
+from evals.stats.ratings.rounds import processors
 
 Floats = NDArray[np.float64]
 

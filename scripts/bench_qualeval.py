@@ -19,14 +19,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evals.dashboard import write
+from evals.data.tasks import Dataset, Instance, Predictions, Task, read_dataset, read_predictions
 from evals.metrics.catalog import open_metric
 from evals.metrics.metric import Pair
 from evals.qualeval import Options, Study, run_study
 from evals.qualeval.attributes import given
-from evals.tasks import Dataset, Instance, Predictions, Task, read_dataset, read_predictions
+from evals.qualeval.report import write
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Usage
-from judges.engines.vllm import VLLMEngine
+from judges.engines.vllm.engine import VLLMEngine
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 ATTRIBUTES = 15
@@ -35,7 +35,7 @@ ATTRIBUTES = 15
 class Instant(Engine):
     """Answers at once, and at random, whatever a schema allows: the stages behind the judge are measured, not the judge."""
 
-    window = 1024
+    concurrency = 1024
     max_alternatives = 0
 
     def __init__(self) -> None:

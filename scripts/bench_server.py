@@ -30,11 +30,11 @@ from typing import Any
 import httpx
 from openai import OpenAI
 
-from judges.engines.async_vllm import AsyncVLLMEngine
+from judges.data.rows import Row, read_rows
+from judges.engines.vllm.async_engine import AsyncVLLMEngine
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
-from judges.sources import Row, read_rows
-from magistrate.cli import SAMPLE
+from magistrate.cli.main import SAMPLE
 
 MODEL = "magistrate-tiny"
 SEQUENCES = 64
@@ -69,7 +69,7 @@ def serve(folder: Path, *, instant: bool) -> None:
     """The server under test."""
     from rich.console import Console
 
-    from magistrate import serving
+    from magistrate.cli import serving
     from server.batches.worker import Worker
     from server.settings import Settings
 
@@ -111,7 +111,7 @@ def serve(folder: Path, *, instant: bool) -> None:
         return told
 
     vars(serving)["create_app"] = with_header
-    settings = Settings(port=PORT, database=f"sqlite:///{folder / 'court.db'}")
+    settings = Settings(port=PORT, database=f"sqlite:///{folder / 'magistrate.db'}")
     serving.serve(settings, str(folder / "models.toml"), Console(stderr=True))
 
 
@@ -171,7 +171,7 @@ def runner_seconds(loop: asyncio.Runner, runner: Runner, rows: list[dict[str, An
 
 def bench_throughput(rounds: int, count: int = 2000) -> list[str]:
     """A batch over HTTP, and the runner in process on an engine of the same kind and on vLLM in one process."""
-    from judges.engines.vllm import VLLMEngine
+    from judges.engines.vllm.engine import VLLMEngine
 
     with tempfile.TemporaryDirectory() as name, server(Path(name)), asyncio.Runner() as loop:
         client = OpenAI(base_url=f"{URL}/v1", api_key="none")

@@ -24,6 +24,7 @@ WANTED = [
     "altair",
     "bitsandbytes",
     "fastapi-offline",
+    "gguf",
     "openpyxl",
     "peft",
     "psycopg[binary]",

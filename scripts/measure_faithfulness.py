@@ -16,14 +16,14 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from evals.data.tasks import Instance, Task, read_dataset
 from evals.qualeval import breakdown
 from evals.qualeval.affinities import rate
 from evals.qualeval.attributes import given
 from evals.qualeval.faithfulness import Faithfulness, faithfulness
 from evals.qualeval.options import Options
 from evals.qualeval.study_folder import StudyFolder
-from evals.tasks import Instance, Task, read_dataset
-from judges.bench import Audience
+from judges.backend import ProgressListener
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine
 
@@ -67,7 +67,7 @@ async def compare(name: str, instances: list[Instance], folder: Path, engine: En
     """Rate, assign, and hold against the labels."""
     labels = sorted({str(one.label) for one in instances})
     found = given("domain", labels)
-    place = StudyFolder(folder / name, engine, lambda stage, count: Audience())
+    place = StudyFolder(folder / name, engine, lambda stage, count: ProgressListener())
     affinities = await rate(place, instances, found, "none")
     assigned = breakdown.assign(found, affinities, [one.id for one in instances], Options())
     compared = faithfulness(assigned, instances, Options())

@@ -20,14 +20,14 @@ import numpy as np
 from rich.console import Console
 
 import solver
+from evals.data.tasks import Instance, Task, read_dataset
 from evals.metrics.catalog import open_metric
-from evals.tasks import Instance, Task, read_dataset
-from finetune.experiment import Assigned, Experiment, Plan, run
-from finetune.recipe import Recipe
-from finetune.report import write_report
+from finetune.experiments.experiment import Assigned, Experiment, Plan, run
+from finetune.experiments.report import write_report
+from finetune.training.recipe import Recipe
 from judges.engines import open_engine
-from magistrate.finetuning import listeners
-from magistrate.terminal import Watching
+from magistrate.cli.finetuning import listeners
+from magistrate.cli.terminal import ConsoleProgress
 
 WORDS = {
     "Shopping": "shop shops shopping buy bought purchase store price bargain clothes refund sale market dress size discount",
@@ -87,7 +87,7 @@ def main() -> None:
         options.output,
         lambda folder: open_engine("vllm", str(folder)),
         listener=lambda name: listeners(console, name),
-        audience=lambda name, count: Watching(console, count, what=f"answers of {name}", debug=False),
+        progress=lambda name, count: ConsoleProgress(console, count, what=f"answers of {name}", debug=False),
     )
     for file in write_report(experiment, values, options.output):
         print(file)

@@ -14,6 +14,28 @@ FLAGS = (
     "--disable-component-update --disable-sync --window-size=1280,1000"
 )
 
+CONTRASTS = """
+const channel = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+const behind = (element) => {
+  for (; element; element = element.parentElement) {
+    const colour = parts(getComputedStyle(element).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+};
+return [...document.querySelectorAll("body *")]
+  .filter((element) => element.checkVisibility())
+  .filter((element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+  .map((element) => {
+    const style = getComputedStyle(element);
+    const own = parts(element instanceof SVGElement ? style.fill : style.color);
+    const [one, other] = [own, behind(element)].map(light).sort((a, b) => b - a);
+    return [(one + 0.05) / (other + 0.05), element.outerHTML.slice(0, 200)];
+  });
+"""
+"""JavaScript: the contrast of each text that is seen with what is behind it, and the text's element."""
+
 
 def new_browser(profile: Path, *, script: bool = True, requests: bool = False) -> webdriver.Chrome:
     """Start one.

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import httpx
 import hypothesis
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from judges.engines.endpoint import EndpointEngine
 from judges.engines.engine import Engine
 from judges.engines.transformers import TransformersEngine
-from judges.engines.vllm import VLLMEngine
+from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.weights import EMBEDDED
+from tests.fork_server import ForkedProcess
 from tests.server.running import RunningServer
 
 TINY = "magistrate-tiny"
@@ -31,6 +35,58 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 SERVER_START_SECONDS = 300
+
+
+SHARED = {
+    "engine": re.compile(r"\b(vllm_engine|transformers_engine|endpoint_engine|engine: Engine|server\.base_url)\b"),
+    "magistrate": re.compile(r"\b(starting_magistrate|magistrate_server)\b"),
+    "vocabularies": re.compile(r"\btests\.vocabularies\b"),
+}
+"""How files name what takes long to start: the files of each group run on one worker, which starts it once."""
+
+LONG = ("tests/server", "tests/magistrate", "tests/finetune", "tests/judges/engines", "tests/solver", "tests/evals/sandbox")
+"""Where tests take long."""
+
+
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a worker a file at a time, or a group of them, in the order of collection."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
+    """Take the place of ``--dist loadfile``."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def group_of(test: str) -> str:
+    """The group of a test's file, or the file, if it shares nothing that takes long to start."""
+    return _group_of_file(test.partition("::")[0])
+
+
+@cache
+def _group_of_file(file: str) -> str:
+    text = (Path(__file__).parents[1] / file).read_text()
+    return next((group for group, named in SHARED.items() if named.search(text)), file)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the user's own cache alone, here, on every worker and in every process that they start."""
+    if not hasattr(config, "workerinput"):
+        cache = tempfile.TemporaryDirectory(prefix="magistrate-cache-")
+        config.add_cleanup(cache.cleanup)
+        os.environ["XDG_CACHE_HOME"] = cache.name
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes longest, lest one worker waits for the other in the end."""
+    items.sort(key=lambda item: (group_of(item.nodeid) in SHARED, item.nodeid.startswith(LONG)), reverse=True)
 
 
 @pytest.fixture(scope="session")
@@ -48,12 +104,6 @@ def loop() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.fixture(scope="session", autouse=True)
-def scratch_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests leave the user's own cache alone."""
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
-
-
 class Server:
     """A real vLLM server for OpenAI's API, in a process of its own, starting while other tests run."""
 
@@ -68,11 +118,11 @@ class Server:
             "TORCHDYNAMO_DISABLE": "1",
             "OMP_NUM_THREADS": "1",
         }
-        command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(EMBEDDED / TINY)]
+        command = ["vllm.entrypoints.openai.api_server", "--model", str(EMBEDDED / TINY)]
         command += ["--served-model-name", TINY, "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "16", *options]
         self.log = log
-        self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        self.process = ForkedProcess(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self) -> None:
         end = time.monotonic() + SERVER_START_SECONDS
@@ -142,7 +192,7 @@ def transformers_engine(loop: asyncio.Runner) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def endpoint_engine(server: Server, loop: asyncio.Runner) -> Iterator[Engine]:
-    yield from _session(loop, EndpointEngine(TINY, base_url=server.base_url, window=16))
+    yield from _session(loop, EndpointEngine(TINY, base_url=server.base_url, concurrency=16))
 
 
 @pytest.fixture(scope="session", params=["vllm", "transformers", "endpoint"])

@@ -55,8 +55,8 @@ from solver import tools
 if TYPE_CHECKING:
     from judges import judge
 def late():
-    import evals.digest as digest
+    import evals.data.answer_file as digest
     from judges.errors import MagistrateError
 """
-    known = dict.fromkeys(("solver", "judges.judge", "evals.digest", "judges.errors"))
-    assert imported(ast.parse(source), known) == {"solver", "evals.digest", "judges.errors"}
+    known = dict.fromkeys(("solver", "judges.judge", "evals.data.answer_file", "judges.errors"))
+    assert imported(ast.parse(source), known) == {"solver", "evals.data.answer_file", "judges.errors"}
