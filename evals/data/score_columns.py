@@ -48,7 +48,7 @@ class Scores:
 
 
 def read_scores(path: Path, attributes: Sequence[str] = (), row_id: str | None = None) -> Scores:
-    """Read a file of one row an instance: ``.parquet``, ``.csv``, ``.jsonl`` or ``.json`` (a list, or JSON lines), chosen by its suffix.
+    """Read a file of one row an instance: ``.parquet``, ``.csv``, ``.jsonl`` or ``.json`` (a list, or JSON lines), by its suffix.
 
     Args:
         path: The file.

@@ -48,6 +48,11 @@ class RepeatedKeyError(ValueError):
         super().__init__(f"has the key `{key}` twice; leave one of them")
 
 
+def same_file(output: Path, source: Path) -> bool:
+    """Whether an output would overwrite its source, which may also be no file: standard input, or a data set of the hub."""
+    return output.exists() and source.exists() and output.samefile(source)
+
+
 def holds_lines(path: Path) -> bool:
     """Whether a ``.json`` file is one of JSON lines: its first line is an object, and another line that opens one follows."""
     with path.open("rb") as file:

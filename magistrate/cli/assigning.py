@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evals.data.score_columns import id_places, read_scores
-from judges.data.files import check_file, parse_json
+from judges.data.files import check_file, parse_json, same_file
 from judges.errors import MagistrateError
 from magistrate.cli.flags import AssignFlags
 from solver import Assignment, SolverError, assign
@@ -73,7 +73,7 @@ def _check_paths(source: Path, output: Path, *, overwrite: bool) -> None:
         raise MagistrateError(f"{source}: there is no such file")
     if output.suffix.lower() not in WRITERS:
         raise MagistrateError(f"{output}: unknown kind of file; give `-o` a name that ends in {', '.join(WRITERS)}")
-    if output.exists() and output.samefile(source):
+    if same_file(output, source):
         raise MagistrateError(f"{output} holds the scores; give `-o` another file")
     if not output.parent.is_dir():
         raise MagistrateError(f"{output} cannot be written: there is no folder {output.parent}")

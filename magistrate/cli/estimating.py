@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from judges.data.files import same_file
 from judges.errors import MagistrateError
 from magistrate.cli.flags import Debug, LabelFlags, MeasureFlags, Seed, with_flags
 from magistrate.cli.terminal import cli_errors, metric_columns
@@ -38,7 +39,7 @@ def estimate(
         if pass_at is not None and not math.isfinite(pass_at):
             raise MagistrateError(f"`--pass-at {pass_at}` must be a finite number")
         columns = metric_columns(what.metric)
-        if output is not None and any(output.exists() and output.samefile(one) for one in (verdicts, human) if one.exists()):
+        if output is not None and any(same_file(output, source) for source in (verdicts, human)):
             raise MagistrateError(f"{output} is an input of this command; give `-o` another file")
         options = Options(
             columns=columns,

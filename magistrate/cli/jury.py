@@ -15,6 +15,7 @@ from judges import catalog
 from judges.agreement import MetricAgreement, weakest_levels
 from judges.backend import Backend, LocalBackend
 from judges.data.described import described, read_toml
+from judges.data.files import same_file
 from judges.data.located import SUFFIXES
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
@@ -240,7 +241,7 @@ def _check_output(source: Path, output: Path, files: Iterable[Path], *, overwrit
     if not source.exists():
         raise MagistrateError(f"{source}: there is no such file")
     for file in (output, *files):
-        if file.exists() and file.samefile(source):
+        if same_file(file, source):
             raise MagistrateError(f"{file} holds the samples; give `-o` another file")
     if overwrite or not output.exists():
         return

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judges import catalog
+from judges.data.files import same_file
 from judges.data.sources import forget_standard_input
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
@@ -81,7 +82,7 @@ def score(
         judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
         columns = rows.columns()
         check_source(source, [judge], columns, rows.limit, rows.encoding)
-        if run.output.exists() and run.output.samefile(source):
+        if same_file(run.output, source):
             raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
         how = Scoring.of(own_console(), rows, run)
         backend = open_backend(name, judge, with_judge_model(engine), decoding)

@@ -68,8 +68,8 @@ def test_what_is_no_file_is_refused(tmp_path: Path, make: object) -> None:
     refused(tmp_path, "score", make(tmp_path, ".jsonl"), f"is {kind}")
 
 
-def test_standard_input_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path, "score", Path("-"), "standard input is not read; save it to a file")
+def test_empty_standard_input_holds_no_samples(tmp_path: Path) -> None:
+    refused(tmp_path, "score", Path("-"), "- holds no samples")
 
 
 def refused(folder: Path, command: str, path: Path, told: str) -> None:

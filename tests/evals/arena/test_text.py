@@ -14,7 +14,7 @@ from evals.arena.rating import Options
 from evals.arena.report import document
 from evals.arena.study import report
 from evals.reports.markdown import markdown
-from evals.reports.wording import interval, line, number
+from evals.reports.wording import interval, line, number, with_interval
 from tests.evals.arena import examples
 
 WORDS_FOR_NOTHING = re.compile(r"\b(?:nan|NaN|None|inf|Infinity|null|undefined)\b")
@@ -113,7 +113,7 @@ def test_every_rating_and_its_interval_is_there(usual: dict[str, Any]) -> None:
         ]
         for cell, kind in zip(row[6:], ("style", "soft"), strict=True):
             other = usual[kind]["models"][model]
-            assert cell == f"{number(other['rating'], 1)} ({interval(other['low'], other['high'], 1)})"
+            assert cell == with_interval(other["rating"], other["low"], other["high"], 1)
 
 
 def test_a_win_rate_is_a_share_all_through(usual: dict[str, Any]) -> None:

@@ -59,12 +59,13 @@ def brute_force(name: str, answer: list[int]) -> float:
 
 
 class RecordingEngine(TransformersEngine):
-    """Keeps the tokens of the first answer."""
+    """Keeps the tokens of the first answer, not those of the one token that its start asks for."""
 
     first: list[int] | None = None
 
     def _generation(self, job: Any, ids: list[int], *rest: Any) -> Any:
-        self.first = self.first or ids
+        if job.request.max_tokens > 1:
+            self.first = self.first or ids
         return super()._generation(job, ids, *rest)
 
 

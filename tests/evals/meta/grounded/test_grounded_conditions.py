@@ -146,15 +146,15 @@ def test_a_data_set_is_read_by_the_library(tmp_path: Path, monkeypatch: pytest.M
     for case, own in zip(found.cases, read_cases().cases, strict=False):
         assert (case.sample, case.conditions, case.kind, case.goal) == (own.sample, own.conditions, own.kind, own.goal)
     (folder / "test.jsonl").unlink()
-    with pytest.raises(MagistrateError, match=r"the data set .*grouse cannot be loaded: .*test"):
+    with pytest.raises(MagistrateError, match=r"the data set .*grouse:test cannot be loaded: .*train"):
         read_cases(str(folder))
 
 
 @pytest.mark.parametrize(
     ("before", "told"),
     [
-        ("", "the data set nobody/nothing cannot be loaded: .*; a file of its rows can be given instead"),
-        ("sys.modules['datasets'] = None", "nobody/nothing is read by the library `datasets`, which is not installed"),
+        ("", "the data set nobody/nothing:test cannot be loaded: .*; a file of its rows can be given instead"),
+        ("sys.modules['datasets'] = None", "nobody/nothing:test is read by the library `datasets`, which is not installed"),
     ],
 )
 def test_a_hub_that_cannot_be_reached_is_told_of_in_a_sentence(tmp_path: Path, before: str, told: str) -> None:
