@@ -238,8 +238,6 @@ def _deliberate(jury: Jury, files: Mapping[str, Path], failures: Mapping[str, st
 
 def _check_output(source: Path, output: Path, files: Iterable[Path], *, overwrite: bool) -> None:
     """Refuse to overwrite any file but an earlier jury's verdicts, which are made anew from the members'."""
-    if not source.exists():
-        raise MagistrateError(f"{source}: there is no such file")
     for file in (output, *files):
         if same_file(file, source):
             raise MagistrateError(f"{file} holds the samples; give `-o` another file")

@@ -58,7 +58,8 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_data_set_is_read_by_its_name_and_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "set"
+    monkeypatch.chdir(tmp_path)
+    folder = Path("set")
     folder.mkdir()
     (folder / "test.jsonl").write_text(LINES)
     (folder / "train.jsonl").write_text(LINES.splitlines()[0] + "\n")
