@@ -181,7 +181,7 @@ def parts(count: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def rank_of(count: int, level: float) -> int:
-    """Which residual in order of size is the radius; above ``count`` where there is none such."""
+    """Number, in order of size, of the residual that is the radius; above ``count`` where no residual is large enough."""
     return math.ceil(round((count + 1) * level, 9))
 
 

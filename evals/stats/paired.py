@@ -113,10 +113,10 @@ def items_needed(spread: float, difference: float, *, level: float = LEVEL, powe
         power: How often the test is to find it.
 
     Returns:
-        ``None`` where the spread is not known, or there is none: then all items say the same, and nothing is known of others.
+        ``None`` where the spread is unknown or 0: then all items say the same, and nothing is known of others.
 
     Raises:
-        MagistrateError: The difference is none.
+        MagistrateError: The difference is not above 0.
     """
     if not difference > 0:
         raise MagistrateError(f"a difference to be seen is above 0, not {difference:g}")
