@@ -28,10 +28,12 @@ class Reader:
         return cls(new_browser(profile, requests=True))
 
     def open(self, page: Path | str, *, drawn: bool = True) -> None:
-        """Open a page, a file or an address, and wait until its charts are drawn."""
+        """Open a page, a file or an address, and wait until it is loaded and its charts are drawn."""
         self.browser.get("about:blank")
         _ = self.complaints, self.requests
         self.browser.get(page if isinstance(page, str) else page.as_uri())
+        # A page opened with scripts disabled may still be loading when `get` returns.
+        self.wait(lambda: self.run("return document.URL !== 'about:blank' && document.readyState === 'complete'"))
         if drawn:
             self.wait(lambda: self.drawings > 0)
 
