@@ -194,8 +194,12 @@ class Files:
         write_lines(file, self._cases())
 
     def _cases(self) -> list[dict[str, Any]]:
-        cases = (ROOT / "evals" / "meta" / "grounded" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
-        return [json.loads(case) for case in cases]
+        """GroUSE's cases in turns of its questions, so that a few of them are of several questions."""
+        lines = (ROOT / "evals" / "meta" / "grounded" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+        questions: dict[str, list[dict[str, Any]]] = {}
+        for case in map(json.loads, lines):
+            questions.setdefault(case["input"], []).append(case)
+        return [case for turn in zip(*questions.values(), strict=True) for case in turn]
 
     def _batch(self, file: Path) -> None:
         bodies = [{"judge": "llm-eval", "samples": [row]} for row in self._rows("dialogues.jsonl")[: self.rows]]

@@ -118,8 +118,8 @@ class Workspace:
             "--seeds": 1,
             "--rows": 4,
             "--added": 2,
-            "--held-out": 4,
-            "--training": 8,
+            "--held-out": 2,
+            "--training": 4,
             "--max-tokens": 32,
         }
         if dtype:
