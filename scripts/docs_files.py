@@ -125,6 +125,7 @@ class Files:
     def _recipe(self, file: Path) -> None:
         steps = {
             "learning_rates = [1e-3, 3e-3]": "learning_rates = [1e-3]",
+            "length = 1024": "length = 4096",  # a prompt of GroUSE has 3,000 tokens
             "steps = 40": "steps = 2",
             "checkpoints = 10": "checkpoints = 2",
         }

@@ -100,7 +100,7 @@ def _described(field: FieldInfo, words: str | None) -> object:
     return Annotated[field.annotation, typer.Option(help=words or field.description, **bounds)]
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv, .parquet or .xlsx.")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv, .parquet, .xlsx; `-`; hf://NAME.")]
 Limit = Annotated[int | None, typer.Option(help="Only the first rows, this many.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.", min=0)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")]
@@ -230,7 +230,11 @@ class RowFlags:
 class RunFlags:
     """Where verdicts go, and when a run counts as failed."""
 
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file of verdicts, a line each.")] = Path("verdicts.jsonl")
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The file of verdicts, a line each; `-` writes them to standard output.")
+    ] = Path("verdicts.jsonl")
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
     fail_under: FailUnder = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard an earlier output.")] = False
     allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Resume an output of other hardware.")] = False

@@ -138,8 +138,8 @@ async def hear(source: Path, output: Path, jury_file: Path, how: Scoring, *, ser
     judges = {entry.name: entry.open_judge(jury_file.parent) for entry in entries.member}
     jury = Jury(entries.combine, [Member(entry.name, entry.weight) for entry in entries.member], *_scales(judges))
     files = {entry.name: output.with_name(f"{output.stem}.{entry.name}{output.suffix}") for entry in entries.member}
-    _check_output(source, output, files.values(), overwrite=how.overwrite)
     check_source(source, list(judges.values()), how.columns, how.limit, how.encoding)
+    _check_output(source, output, files.values(), overwrite=how.overwrite)
     engines, failures = _open(entries.member)
     count = 0
     first = next((entry for entry in entries.member if entry.settings in engines), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from judges.errors import MagistrateError
 from judges.fitting import check_source
 from judges.judge import Judge
 from judges.rubric import Rubric, check_rubric
+from magistrate import __version__
 from magistrate.cli.arena import arena
 from magistrate.cli.augmenting import augment, improve
 from magistrate.cli.estimating import estimate
@@ -35,9 +37,9 @@ from magistrate.cli.serve import keys, serve
 from magistrate.cli.share import check_share
 from magistrate.cli.stopping import stopping_command
 from magistrate.cli.studies import generate, qualeval, with_judge_model
-from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors
+from magistrate.cli.terminal import cli_errors
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 judges = typer.Typer(invoke_without_command=True)
 app.add_typer(judges, name="judges")
 app.add_typer(models, name="models")
@@ -56,8 +58,16 @@ SAMPLE = Path(__file__).parents[1] / "sample" / "dialogues.jsonl"
 """Bundled dialogues, to try Magistrate on."""
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"magistrate {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_say_version)] = False,
+) -> None:
     """Open judge models on your own hardware."""
 
 
@@ -72,22 +82,26 @@ def score(
     run: RunFlags,
 ) -> None:
     """Judge every sample of a file. The same command again resumes a stopped run."""
-    from magistrate.cli.report import print_outcome
+    from magistrate.cli.output import result_of, stopped
+    from magistrate.cli.report import outcome_fields, print_outcome
     from magistrate.cli.scoring import Scoring, score_file
-    from magistrate.cli.terminal import own_console
     from magistrate.remote import open_backend, usual_judge
 
-    with cli_errors(debug=run.debug, stopped=JUDGED_IS_KEPT):
-        name = judging.judge or usual_judge(engine)
-        judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
-        columns = rows.columns()
-        check_source(source, [judge], columns, rows.limit, rows.encoding)
-        if same_file(run.output, source):
-            raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
-        how = Scoring.of(own_console(), rows, run)
-        backend = open_backend(name, judge, with_judge_model(engine), decoding)
-        outcome = asyncio.run(and_close(score_file(source, run.output, backend, how), backend))
-        print_outcome(Console(), outcome, run.output)
+    with cli_errors(debug=run.debug, stopped=stopped(run)):
+        with result_of(run) as result:
+            name = judging.judge or usual_judge(engine)
+            judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
+            columns = rows.columns()
+            check_source(source, [judge], columns, rows.limit, rows.encoding)
+            if same_file(run.output, source):
+                raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
+            how = Scoring.of(result.progress, rows, run)
+            backend = open_backend(name, judge, with_judge_model(engine, silent=run.quiet), decoding)
+            outcome = asyncio.run(and_close(score_file(source, result.file, backend, how), backend))
+            if run.as_json:
+                result.write(json.dumps(outcome_fields(outcome, run.output)))
+            else:
+                print_outcome(result.summary, outcome, run.output)
         check_share(outcome.summary, run.fail_under)
 
 
@@ -102,14 +116,18 @@ def jury(
 ) -> None:
     """Judge every sample with several judges, combine their verdicts, and report how far they agree."""
     from magistrate.cli.jury import hear
-    from magistrate.cli.report import print_jury
+    from magistrate.cli.output import result_of, stopped
+    from magistrate.cli.report import hearing_fields, print_jury
     from magistrate.cli.scoring import Scoring
-    from magistrate.cli.terminal import own_console
 
-    with cli_errors(debug=run.debug, stopped=JUDGED_IS_KEPT):
-        how = Scoring.of(own_console(), rows, run)
-        heard = asyncio.run(hear(source, run.output, members, how, server=server))
-        print_jury(Console(), heard, run.output)
+    with cli_errors(debug=run.debug, stopped=stopped(run)):
+        with result_of(run) as result:
+            how = Scoring.of(result.progress, rows, run)
+            heard = asyncio.run(hear(source, result.file, members, how, server=server))
+            if run.as_json:
+                result.write(json.dumps(hearing_fields(heard, run.output)))
+            else:
+                print_jury(result.summary, heard, run.output)
         check_share(heard.summary, run.fail_under)
 
 

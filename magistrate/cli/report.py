@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,6 +16,7 @@ from judges.errors import counted
 from judges.judge import Score
 from judges.summary import Summary
 from magistrate.cli.jury import Hearing
+from magistrate.cli.output import STANDARD_OUTPUT
 from magistrate.cli.scoring import Outcome, mixture
 
 MOST_REASONS = 8
@@ -46,7 +49,7 @@ def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
     if outcome.leftover is not None:
         text = f"verdicts of samples that changed or left the input were moved to {outcome.leftover}"
         console.print(text, markup=False, highlight=False)
-    console.print(f"verdicts: {output}", markup=False, highlight=False)
+    _print_place(console, output)
 
 
 def print_summary(console: Console, summary: Summary, legal: Mapping[str, Collection[Score]]) -> None:
@@ -79,6 +82,51 @@ def print_summary(console: Console, summary: Summary, legal: Mapping[str, Collec
         console.print(f"  {metric} did not apply to {count:,}", markup=False, highlight=False)
 
 
+def outcome_fields(outcome: Outcome, output: Path) -> dict[str, Any]:
+    """The outcome of a run as JSON, for ``--json``."""
+    tally = outcome.tally
+    return {
+        **summary_fields(outcome.summary, outcome.legal),
+        **({"mean_of_metrics": outcome.summary.mean_of(outcome.averaged)} if outcome.averaged else {}),
+        "judged": tally.judged,
+        "kept": tally.kept,
+        "loading_seconds": round(tally.loading, 3),
+        "judging_seconds": round(tally.judging, 3),
+        "repeated_ids": outcome.repeats,
+        "leftover": None if outcome.leftover is None else str(outcome.leftover),
+        "verdicts": str(output),
+    }
+
+
+def hearing_fields(heard: Hearing, output: Path) -> dict[str, Any]:
+    """The outcome of a jury as JSON, for ``--json``."""
+    return {
+        **summary_fields(heard.summary, heard.legal),
+        "agreement": {metric: asdict(agreed) for metric, agreed in heard.agreement.items()},
+        "failures": dict(heard.failures),
+        "members": {name: str(file) for name, file in heard.files.items()},
+        "verdicts": str(output),
+    }
+
+
+def summary_fields(summary: Summary, legal: Mapping[str, Collection[Score]]) -> dict[str, Any]:
+    """What ``print_summary`` prints, as JSON. An interval is null where there is none."""
+    return {
+        "scored": summary.scored,
+        "unscored": summary.unscored.total(),
+        "recovered": summary.recovered,
+        "reasons": dict(summary.unscored.most_common()),
+        "metrics": {
+            metric: {"mean": mean.mean, "interval": mean.interval(legal.get(metric, ())), "n": mean.count}
+            for metric, mean in summary.means.items()
+        },
+        "labels": {metric: dict(labels.most_common()) for metric, labels in summary.labels.items()},
+        "absent": dict(summary.absent),
+        "usage": asdict(summary.usage),
+        "fingerprints": dict(summary.fingerprints),
+    }
+
+
 def print_jury(console: Console, heard: Hearing, output: Path) -> None:
     """Print a summary of a jury's verdicts, and how far its members agree."""
     print_summary(console, heard.summary, heard.legal)
@@ -90,9 +138,14 @@ def print_jury(console: Console, heard: Hearing, output: Path) -> None:
     console.print(table)
     for name, why in heard.failures.items():
         console.print(f"without member {name}, which failed: {why}", markup=False, highlight=False)
-    for name, file in heard.files.items():
+    for name, file in heard.files.items() if output != STANDARD_OUTPUT else ():
         console.print(f"{name}: {file}", markup=False, highlight=False)
-    console.print(f"verdicts: {output}", markup=False, highlight=False)
+    _print_place(console, output)
+
+
+def _print_place(console: Console, output: Path) -> None:
+    if output != STANDARD_OUTPUT:
+        console.print(f"verdicts: {output}", markup=False, highlight=False)
 
 
 def _speed(tally: Tally) -> str:

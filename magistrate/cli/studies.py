@@ -210,11 +210,12 @@ def open_task(source: TaskFlags) -> Task:
     return Task.load(source.config if source.config is not None else str(source.task))
 
 
-def with_judge_model(settings: EngineSettings) -> EngineSettings:
+def with_judge_model(settings: EngineSettings, *, silent: bool = False) -> EngineSettings:
     """The settings with a model: the embedded one if none is named, with a warning. A server may choose its own."""
     if settings.model is not None or settings.server is not None or settings.engine == "endpoint":
         return settings
-    print(f"no --model given: judging with the embedded {catalog.EMBEDDED}, which is for trying things", file=sys.stderr)
+    if not silent:
+        print(f"no --model given: judging with the embedded {catalog.EMBEDDED}, which is for trying things", file=sys.stderr)
     return settings.model_copy(update={"model": catalog.EMBEDDED})
 
 

@@ -114,10 +114,10 @@ class ConsoleProgress(ProgressListener):
         self._progress.update(self._task, completed=tally.judged + tally.kept, unscored=tally.unscored)
 
 
-def own_console() -> Console:
-    """A console on the present standard error, whatever happens to file descriptor 2 later."""
+def own_console(*, silent: bool = False) -> Console:
+    """A console on the present standard error, whatever happens to file descriptor 2 later; ``silent`` shows nothing."""
     stream: IO[str] = os.fdopen(os.dup(2), "w", buffering=1, encoding="utf-8", errors="replace")
-    return Console(file=stream)
+    return Console(file=stream, quiet=silent)
 
 
 @contextmanager
