@@ -14,6 +14,7 @@ from judges.decoding import GREEDY, Decoding
 from judges.engines.engine import Engine
 from judges.judge import Judge
 from judges.runner import PreparedSample, Runner, unscored
+from judges.texts import TextWriter
 from judges.verdict import Fingerprint, Verdict
 from judges.verdict_file import VerdictFile
 
@@ -39,12 +40,13 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """A judge on a local engine."""
+    """A judge on a local engine. ``texts`` keeps what the judge is shown and what it answers."""
 
-    def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY) -> None:
+    def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY, texts: TextWriter | None = None) -> None:
         self.judge = judge
         self.engine = engine
         self._decoding = decoding
+        self._texts = texts
 
     async def fingerprint(self) -> Fingerprint:
         await self.engine.identify()
@@ -54,7 +56,7 @@ class LocalBackend:
         await self.engine.start()
 
     def run(self, samples: Iterable[PreparedSample]) -> AsyncGenerator[Verdict, None]:
-        return Runner(self.judge, self.engine, self._decoding).run(samples)
+        return Runner(self.judge, self.engine, self._decoding, self._texts).run(samples)
 
     async def close(self) -> None:
         await self.engine.close()

@@ -33,6 +33,7 @@ from judges.errors import (
 from judges.expected import Expectation, Spread, alternatives_wanted, label_probabilities, spreads_of
 from judges.form import AnswerSchema
 from judges.judge import Judge, Prompt, RenderedPrompts
+from judges.texts import TextWriter
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 
 RECOVERIES = (False, True)
@@ -106,12 +107,14 @@ def unscored(sample: PreparedSample, reason: str, judge: Judge, fingerprint: str
 class Runner:
     """Judges any number of samples on one started engine, with bounded concurrency.
 
+    ``texts`` keeps what the judge is shown and what it answers.
+
     Raises:
         EngineError: The judge is to think first, but the engine cannot continue an answer.
         MagistrateError: Expected scores are requested for sampled answers.
     """
 
-    def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY) -> None:
+    def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY, texts: TextWriter | None = None) -> None:
         if decoding.think and not engine.supports_prefill:
             raise EngineError("this server takes no regular expression, so no answer can be constrained behind a thought")
         if decoding.expected and isinstance(decoding, SampledDecoding):
@@ -119,6 +122,7 @@ class Runner:
         self.judge = judge
         self.engine = engine
         self.decoding = decoding
+        self._texts = texts
         self.basis = Fingerprint.of(judge, engine.identity, decoding)
         self.fingerprint = self.basis.digest
         self._scores = judge.numeric_scores
@@ -152,6 +156,8 @@ class Runner:
         session = _Session(sample.key)
         try:
             answers = await self._answers(sample.rendered, session)
+            if self._texts is not None:
+                self._texts.add(sample, [answer.text for answer in answers])
             expected, notes = await self._expected(answers, session)
         except ContextOverflowError as error:
             return self.unscored(sample, str(error), session)

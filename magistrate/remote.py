@@ -17,6 +17,7 @@ from judges.engines import EngineSettings
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge, Sample
 from judges.runner import PreparedSample, unscored
+from judges.texts import TextWriter
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from magistrate.calls import ServerError
 from magistrate.cli.terminal import JUDGED_IS_KEPT
@@ -54,7 +55,7 @@ def usual_judge(engine: EngineSettings) -> str:
         return client.fingerprint(model=engine.model).judge
 
 
-def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Decoding) -> Backend:
+def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Decoding, texts: TextWriter | None = None) -> Backend:
     """Make what asks a judge: a running server if the settings name one, else an engine here. The caller closes it.
 
     Args:
@@ -62,13 +63,16 @@ def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Deco
         judge: The judge that it made.
         engine: What runs its model.
         decoding: How answers are written.
+        texts: Keeps what the judge is shown and what it answers.
 
     Raises:
-        MagistrateError: A setting is missing or has no meaning, or the rubric cannot be read.
+        MagistrateError: A setting is missing or has no meaning, the rubric cannot be read, or a server's texts are to be kept.
         EngineError: The model does not exist, or the engine is not installed.
     """
     if engine.server is None:
-        return LocalBackend(judge, engine.open(), decoding)
+        return LocalBackend(judge, engine.open(), decoding, texts)
+    if texts is not None:
+        raise MagistrateError("`--keep-texts` has no meaning with `--server`, which sends verdicts and no answers")
     engine.check()
     client = AsyncClient(engine.server, patience=PATIENCE_SECONDS, urgent=False)
     return RemoteBackend(client, remote_judge(name, judge, request_settings(engine.model, decoding)))

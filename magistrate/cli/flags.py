@@ -237,6 +237,9 @@ class RunFlags:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
     fail_under: FailUnder = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard an earlier output.")] = False
+    keep_texts: Annotated[
+        bool, typer.Option("--keep-texts", help="Keep prompts and answers too, in OUTPUT.texts.jsonl, for `magistrate view`.")
+    ] = False
     allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Resume an output of other hardware.")] = False
     debug: Debug = False
 

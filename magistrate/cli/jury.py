@@ -145,9 +145,11 @@ async def hear(source: Path, output: Path, jury_file: Path, how: Scoring, *, ser
     first = next((entry for entry in entries.member if entry.settings in engines), None)
     for settings, engine in engines.items():
         backends: dict[str, Backend] = {
-            member.name: open_backend(member.judge_name(jury_file.parent), judges[member.name], settings, member.decoding)
+            member.name: open_backend(
+                member.judge_name(jury_file.parent), judges[member.name], settings, member.decoding, how.texts(files[member.name])
+            )
             if engine is None
-            else LocalBackend(judges[member.name], engine, member.decoding)
+            else LocalBackend(judges[member.name], engine, member.decoding, how.texts(files[member.name]))
             for member in entries.member
             if member.settings == settings
         }

@@ -29,7 +29,18 @@ from magistrate.cli.arena import arena
 from magistrate.cli.augmenting import augment, improve
 from magistrate.cli.estimating import estimate
 from magistrate.cli.finetuning import finetune
-from magistrate.cli.flags import AssignFlags, Debug, JudgeFlags, RowFlags, RunFlags, ServerUrl, Source, with_flags
+from magistrate.cli.flags import (
+    AssignFlags,
+    Columns,
+    Debug,
+    Encoding,
+    JudgeFlags,
+    RowFlags,
+    RunFlags,
+    ServerUrl,
+    Source,
+    with_flags,
+)
 from magistrate.cli.meta import meta
 from magistrate.cli.meta.card import card
 from magistrate.cli.models import models
@@ -37,7 +48,7 @@ from magistrate.cli.serve import keys, serve
 from magistrate.cli.share import check_share
 from magistrate.cli.stopping import stopping_command
 from magistrate.cli.studies import generate, qualeval, with_judge_model
-from magistrate.cli.terminal import cli_errors
+from magistrate.cli.terminal import cli_errors, pairs
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 judges = typer.Typer(invoke_without_command=True)
@@ -96,7 +107,8 @@ def score(
             if same_file(run.output, source):
                 raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
             how = Scoring.of(result.progress, rows, run)
-            backend = open_backend(name, judge, with_judge_model(engine, silent=run.quiet), decoding)
+            model = with_judge_model(engine, silent=run.quiet)
+            backend = open_backend(name, judge, model, decoding, how.texts(result.file))
             outcome = asyncio.run(and_close(score_file(source, result.file, backend, how), backend))
             if run.as_json:
                 result.write(json.dumps(outcome_fields(outcome, run.output)))
@@ -181,6 +193,30 @@ def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric:
             raise typer.Exit(1)
         judge = catalog.open_judge(str(rubric))
         print(f"{rubric} is valid: judge `{judge.name}` scores {', '.join(judge.levels)}")
+
+
+@app.command()
+@with_flags()
+def view(
+    verdicts: Annotated[Path, typer.Argument(metavar="FILE", help="A file of verdicts.")],
+    judging: JudgeFlags,
+    source: Annotated[
+        Path | None, typer.Option("--input", help="The samples, to show prompts where the run did not keep them.")
+    ] = None,
+    field: Columns = None,
+    encoding: Encoding = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The page; FILE.html by default.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write a page on which verdicts are read: what was asked and answered, filtered by status and score."""
+    from magistrate.cli.viewing import view_file
+
+    with cli_errors(debug=debug):
+        page = verdicts.with_suffix(".html") if output is None else output
+        if same_file(page, verdicts) or (source is not None and same_file(page, source)):
+            raise MagistrateError(f"{page} is an input; give `-o` another file")
+        count = view_file(verdicts, page, source, judging, pairs(field, "--field", "field=column"), encoding)
+        print(f"{count:,} verdicts: {page}")
 
 
 @app.command()

@@ -59,7 +59,7 @@ def result_of(run: RunFlags) -> Iterator[Result]:
     """Say where the result goes. At the end, verdicts for standard output are written there.
 
     Raises:
-        MagistrateError: The verdicts and the summary would both go to standard output.
+        MagistrateError: The verdicts go to standard output, and the summary would too, or texts would be kept beside them.
         typer.Exit: The reader of standard output has gone.
     """
     progress = own_console(silent=run.quiet)
@@ -67,8 +67,9 @@ def result_of(run: RunFlags) -> Iterator[Result]:
     if not (piped or run.as_json):
         yield Result(run.output, progress, Console(quiet=run.quiet))
         return
-    if piped and run.as_json:
-        raise MagistrateError("`-o -` and `--json` would both write to standard output; give `-o` a file")
+    if piped and (run.as_json or run.keep_texts):
+        flag = "`--json` would write to standard output too" if run.as_json else "`--keep-texts` writes beside a file"
+        raise MagistrateError(f"{flag}; give `-o` a file")
     with tempfile.TemporaryDirectory(prefix="magistrate-") as folder, _own_stream() as stream:
         file = Path(folder) / "verdicts.jsonl" if piped else run.output
         yield Result(file, progress, progress, stream)

@@ -18,6 +18,7 @@ from judges.judge import Judge, Score
 from judges.repeats import with_occurrences
 from judges.runner import PreparedSample, prepare
 from judges.summary import Summary
+from judges.texts import TextWriter, texts_beside
 from judges.verdict_lines import known_fingerprints
 from magistrate.cli.flags import RowFlags, RunFlags
 from magistrate.cli.terminal import ConsoleProgress
@@ -60,6 +61,7 @@ class Scoring:
         overwrite: Whether to discard an earlier output.
         mixed: Whether an earlier output may have been made on other hardware.
         debug: Whether to let libraries print.
+        keep_texts: Whether to keep prompts and answers beside the output.
     """
 
     console: Console
@@ -70,6 +72,7 @@ class Scoring:
     overwrite: bool = False
     mixed: bool = False
     debug: bool = False
+    keep_texts: bool = False
 
     @classmethod
     def of(cls, console: Console, rows: RowFlags, run: RunFlags) -> Scoring:
@@ -87,7 +90,12 @@ class Scoring:
             overwrite=run.overwrite,
             mixed=run.allow_mixed,
             debug=run.debug,
+            keep_texts=run.keep_texts,
         )
+
+    def texts(self, output: Path) -> TextWriter | None:
+        """What keeps prompts and answers beside an output, if they are to be kept."""
+        return TextWriter(texts_beside(output), overwrite=self.overwrite) if self.keep_texts else None
 
 
 async def score_file(source: Path, output: Path, backend: Backend, how: Scoring, *, say_repeats: bool = True) -> Outcome:

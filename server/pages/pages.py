@@ -11,20 +11,24 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evals.reports.verdict_page import page_policy
 from evals.reports.wording import plain
 from judges.errors import MagistrateError
 from server.errors import LONGEST_MESSAGE, ApiError, fault_of, printable
+from server.pages.viewing import LINES_VIEWED, viewed
 from server.pages.wording import BATCH_WORDS, MODEL_WORDS, human_time, machine_time, number, read_result
 from server.routes.batches import BATCH_ID
 from server.routes.files import error_file_id, output_file_id
 from server.routes.shared import ENDED, LONGEST_ID, PoolNow, StoreNow
-from server.safety.callers import CallerNow
+from server.safety.callers import Caller, CallerNow
 from server.safety.middleware import PAGE_POLICY
+from server.store import BatchRecord, Store
 
 BATCHES_SHOWN = 20
 RESULTS_SHOWN = 20
@@ -132,9 +136,7 @@ def batch(
         after: Number of the line to start after.
         failed: Whether only lines that failed are shown.
     """
-    record = store.batch(batch_id, caller.name) if BATCH_ID.fullmatch(batch_id) else None
-    if record is None:
-        raise ApiError(404, "You have no batch with this id.")
+    record = _own_batch(store, caller, batch_id)
     results = list(islice(store.results(record.id, failed=failed or None, after_line=after), LINES_SHOWN + 1))
     lines = [read_result(result) for result in results[:LINES_SHOWN]]
     context = {
@@ -146,6 +148,7 @@ def batch(
         "lines": lines,
         "after": after,
         "failed": failed,
+        "viewed": LINES_VIEWED,
         # At most this many lines lie in between, so none is skipped.
         "before": max(0, lines[0].number - 1 - LINES_SHOWN) if after and lines and not failed else None,
         "next": lines[-1].number if len(results) > LINES_SHOWN else None,
@@ -153,10 +156,27 @@ def batch(
     return _page(request, "batch.html", {"caller": caller.name, **context})
 
 
+@router.get("/batches/{batch_id}/verdicts")
+def verdicts(
+    caller: CallerNow, store: StoreNow, batch_id: str, after: Annotated[int, Query(ge=0, le=LAST_LINE)] = 0
+) -> StreamingResponse:
+    """Show a batch's verdicts with their prompts, to be filtered by status and score: at most ``LINES_VIEWED`` lines."""
+    record = _own_batch(store, caller, batch_id)
+    headers = {"content-security-policy": f"{page_policy()}; frame-ancestors 'none'", "cache-control": "no-store"}
+    return StreamingResponse(viewed(store, record, after), media_type="text/html; charset=utf-8", headers=headers)
+
+
 @router.get("/docs")
 def docs(request: Request) -> Response:
     """Show the reference of the API, in which calls can be tried."""
     return _templates.TemplateResponse(request, "docs.html", headers={"content-security-policy": DOCS_POLICY})
+
+
+def _own_batch(store: Store, caller: Caller, batch_id: str) -> BatchRecord:
+    record = store.batch(batch_id, caller.name) if BATCH_ID.fullmatch(batch_id) else None
+    if record is None:
+        raise ApiError(404, "You have no batch with this id.")
+    return record
 
 
 def _fault_page(request: Request, fault: ApiError) -> Response:

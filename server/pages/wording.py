@@ -107,33 +107,33 @@ class Line:
 def read_result(result: Result) -> Line:
     """Read a line of the output file or the error file."""
     try:
-        record = _table(json.loads(result.record))
+        record = object_of(json.loads(result.record))
     except (ValueError, RecursionError):
         record = {}
     line = result.batch_id, result.line, result.custom_id
-    body = _table(_table(record.get("response")).get("body"))
-    verdict = _table(_first(body.get("data")))
+    body = object_of(object_of(record.get("response")).get("body"))
+    verdict = object_of(first_of(body.get("data")))
     if verdict:
         return _of_verdict(line, verdict, result.failed)
-    error = _table(record.get("error")) or _table(body.get("error"))
+    error = object_of(record.get("error")) or object_of(body.get("error"))
     if result.failed or error:
-        why = _text(error.get("message")) or "The reason is in the error file."
+        why = text_of(error.get("message")) or "The reason is in the error file."
         return Line(*line, "failed", text=Passage.of(why))
-    choice = _table(_first(body.get("choices")))
-    answer = _text(_table(choice.get("message")).get("content")) or _text(choice.get("text"))
+    choice = object_of(first_of(body.get("choices")))
+    answer = text_of(object_of(choice.get("message")).get("content")) or text_of(choice.get("text"))
     return Line(*line, "answered", text=Passage.of(answer) if answer else None)
 
 
 def _of_verdict(line: tuple[str, int, str | None], verdict: dict[str, Any], failed: bool) -> Line:
-    scores, expected = _table(verdict.get("scores")), _table(verdict.get("expected"))
+    scores, expected = object_of(verdict.get("scores")), object_of(verdict.get("expected"))
     outcome: Outcome = "failed" if failed else "scored" if verdict.get("status") == "scored" else "unscored"
     text = verdict.get("justification") if outcome == "scored" else verdict.get("reason")
-    notes, detail = verdict.get("notes"), _table(verdict.get("detail"))
-    worded = {metric: _score(value, _table(expected.get(metric)).get("expectation")) for metric, value in scores.items()}
+    notes, detail = verdict.get("notes"), object_of(verdict.get("detail"))
+    worded = {metric: _score(value, object_of(expected.get(metric)).get("expectation")) for metric, value in scores.items()}
     return Line(
         *line,
         outcome,
-        judge=_text(verdict.get("judge")),
+        judge=text_of(verdict.get("judge")),
         scores=tuple(worded.items()),
         text=Passage.of(text) if isinstance(text, str) and text.strip() else None,
         detail=Passage.of(json.dumps(detail, ensure_ascii=False, indent=2)) if detail else None,
@@ -154,13 +154,16 @@ def _figure(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else json.dumps(value)
 
 
-def _table(value: object) -> dict[str, Any]:
+def object_of(value: object) -> dict[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def _first(value: object) -> object:
+def first_of(value: object) -> object:
+    """The first value of a list; ``None`` if it is not one, or is empty."""
     return value[0] if isinstance(value, list) and value else None
 
 
-def _text(value: object) -> str | None:
+def text_of(value: object) -> str | None:
+    """The value if it is a text that is not empty."""
     return value if isinstance(value, str) and value else None

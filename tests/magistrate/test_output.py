@@ -80,7 +80,7 @@ def test_a_jury_for_other_programs(tmp_path: Path) -> None:
 
 
 def test_two_results_do_not_share_standard_output() -> None:
-    assert_one_sentence(score(SAMPLE, Path("-"), "--json"), "`-o -` and `--json`")
+    assert_one_sentence(score(SAMPLE, Path("-"), "--json"), "`--json` would write to standard output too")
 
 
 def test_a_reader_that_goes_away_ends_the_command_without_an_error() -> None:

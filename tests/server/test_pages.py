@@ -25,7 +25,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
 from evals.reports.wording import plain
+from judges.data.rows import row_of
 from judges.expected import Expectation
+from judges.llm_eval import LLMEval
+from judges.runner import prepare
 from judges.verdict import Verdict
 from server.app import protect
 from server.batches.lines import BatchLine, error_line, output_line
@@ -107,8 +110,8 @@ def new_batch(
 
 def verdict(number: int, custom_id: str | None = None, **fields: Any) -> str:
     """The line of an output file with a verdict."""
-    values: dict[str, Any] = {"judge": "llm-eval", "status": "scored", "scores": {"content": 4, "grammar": 5}} | fields
-    made = Verdict(id=custom_id or str(number), sample="0" * 32, fingerprint="0" * 16, **values)
+    values: dict[str, Any] = {"judge": "llm-eval", "status": "scored", "scores": {"content": 4, "grammar": 5}, "sample": "0" * 32}
+    made = Verdict(id=custom_id or str(number), fingerprint="0" * 16, **values | fields)
     body = {"object": "list", "judge": made.judge, "model": "magistrate-tiny", "data": [asdict(made)]}
     return output_line(BatchLine(number, f"{number:024x}", custom_id, {}), 200, body)
 
@@ -687,3 +690,28 @@ def test_expected_scores_stand_beside_the_scores(store: Store) -> None:
     record(store, batch, 1, expected=expected)
     (result,) = store.results(batch.id, failed=None)
     assert read_result(result).scores == (("content", "4 (expected 3.412)"), ("grammar", "5"))
+
+
+def test_the_verdicts_of_a_batch_are_read_with_their_prompts(reader: Reader, store: Store) -> None:
+    samples = [{"id": "a", "context": "Tea?", "response": f"<b>Yes</b> {number}"} for number in (1, 2)]
+    lines = [{"judge": "llm-eval", "samples": [sample]} for sample in samples]
+    data = b"".join(json.dumps({"custom_id": f"r{place}", "body": body}).encode() + b"\n" for place, body in enumerate(lines, 1))
+    file = store.begin_file("local", "batch", "rows.jsonl")
+    store.add_part(file.id, FilePart(0, 1, 3, data + b"{\n", []))
+    file = store.finish_file(file.id, bytes=len(data), lines=3, model=None)
+    batch = store.create_batch("local", file, "/v1/judgments", "24h", None)
+    key = prepare(row_of(samples[0], 1), LLMEval()).key
+    record(store, batch, 1, sample=key)
+    record(store, batch, 2)  # a verdict on something else than the line's sample
+    record(store, batch, 3, "the line is not JSON")
+    reader.open(f"/batches/{batch.id}")
+    reader.find(f"a[href='/batches/{batch.id}/verdicts']").click()
+    within(20, lambda: reader.shows("3 verdicts"))
+    assert [row[:2] for row in reader.rows("table.verdicts tbody tr")] == [["r1", "scored"], ["r2", "scored"], ["r3", "failed"]]
+    reader.find("table.verdicts tbody button").click()
+    within(20, lambda: reader.shows("<b>Yes</b> 1"))
+    reader.browser.find_elements(By.CSS_SELECTOR, "table.verdicts tbody button")[1].click()
+    within(20, lambda: reader.shows("could not be read as a request with this sample"))
+    assert reader.complaints == []
+    reader.open(f"/batches/batch_{'0' * 24}/verdicts")
+    assert "You have no batch with this id." in reader.text

@@ -1,0 +1,124 @@
+"""``magistrate view``: the page on which verdicts are read, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from judges.data.rows import row_of
+from judges.llm_eval import LLMEval
+from judges.runner import prepare
+from judges.texts import TextReader, texts_beside
+from judges.verdict import Verdict
+from magistrate.cli.main import SAMPLE
+from tests.chromium import need_chromium, new_browser
+from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, score, write
+
+HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    need_chromium()
+    opened = new_browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.quit()
+
+
+def made(rows: list[dict[str, Any]], output: Path, **fields: Any) -> Path:
+    """A file of verdicts on some rows, as LLM-Eval is shown them, without a model."""
+    verdicts = []
+    for number, row in enumerate(rows, start=1):
+        key = prepare(row_of(row, number), LLMEval()).key
+        verdict: dict[str, Any] = {"status": "scored", "scores": {"content": number % 6, "grammar": 5}, **fields}
+        if number % 10 == 0:
+            verdict = {"status": "unscored", "reason": f"rows.jsonl row {number}: {HOSTILE}"}
+        verdicts.append(Verdict(id=str(row["id"]), judge="llm-eval", sample=key, fingerprint="0" * 16, **verdict).as_fields())
+    return write(output, verdicts)
+
+
+def opened(browser: webdriver.Chrome, page: Path) -> list[Any]:
+    browser.get(page.as_uri())
+    end = time.monotonic() + 60
+    while not (rows := browser.find_elements(By.CSS_SELECTOR, "table.verdicts tbody tr")) and time.monotonic() < end:
+        time.sleep(0.05)
+    return rows
+
+
+def open_first(browser: webdriver.Chrome) -> str:
+    browser.find_element(By.CSS_SELECTOR, "table.verdicts tbody button").click()
+    end = time.monotonic() + 60
+    while not (found := browser.find_elements(By.CSS_SELECTOR, ".opened section")) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found[0].text
+
+
+def test_prompts_and_answers_are_kept_and_shown(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    output = tmp_path / "v.jsonl"
+    done = score(SAMPLE, output, "--limit", "3", "--keep-texts")
+    assert done.returncode == 0, done.stderr
+    texts = TextReader(texts_beside(output)).of(read(output)[0]["sample"])
+    assert texts is not None
+    assert json.loads(texts.answers[0]) == read(output)[0]["scores"]
+    shown = magistrate("view", output)
+    assert shown.stdout == f"3 verdicts: {tmp_path / 'v.html'}\n"
+    assert len(opened(browser, tmp_path / "v.html")) == 3
+    said = open_first(browser)
+    assert texts.answers[0] in said
+    assert read(SAMPLE)[0]["response"] in said
+
+
+def test_verdicts_are_filtered_and_their_prompts_rendered_again(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    rows = [{"id": f"r{number}", "context": "Tea?", "response": f"{HOSTILE} {number}"} for number in range(1, 251)]
+    source = write(tmp_path / "rows.jsonl", rows)
+    output = made(rows, tmp_path / "v.jsonl", notes=[HOSTILE])
+    done = magistrate("view", output, "--input", source, "-o", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    assert len(opened(browser, tmp_path / "page.html")) == 100
+    count = browser.find_element(By.CSS_SELECTOR, "[data-count]")
+    assert count.text == "250 verdicts"
+    form = browser.find_element(By.CSS_SELECTOR, ".filters")
+    Select(form.find_element(By.NAME, "status")).select_by_value("unscored")
+    assert count.text == "25 of 250 verdicts"
+    Select(form.find_element(By.NAME, "status")).select_by_value("")
+    content = Select(form.find_element(By.NAME, "score 0"))
+    assert content.options[0].text == "all"
+    content.select_by_index(3)  # a score of 2
+    wanted = [number for number in range(1, 251) if number % 6 == 2 and number % 10]
+    assert count.text == f"{len(wanted)} of 250 verdicts"
+    cells = browser.find_elements(By.CSS_SELECTOR, "table.verdicts tbody tr td:first-child")
+    assert [cell.text for cell in cells] == [f"r{number}" for number in wanted]
+    said = open_first(browser)
+    assert f"{HOSTILE} {wanted[0]}" in said  # shown as text
+    assert browser.title == "v.jsonl – verdicts"
+    content.select_by_index(0)
+    form.find_element(By.NAME, "words").send_keys("ROW 240:")
+    assert count.text == "1 of 250 verdicts"
+
+
+def test_what_cannot_be_viewed_is_a_sentence(tmp_path: Path) -> None:
+    rows = [{"id": "1", "context": "Tea?", "response": "Yes."}]
+    output = made(rows, tmp_path / "v.jsonl")
+    other = write(tmp_path / "other.jsonl", [{"id": "1", "context": "Tea?", "response": "No."}])
+    assert_one_sentence(magistrate("view", output, "--input", other), "gives a prompt that a verdict", "options")
+    assert_one_sentence(magistrate("view", other), "is not a Magistrate verdict")
+    assert_one_sentence(magistrate("view", output, "-o", output), "is an input")
+    empty = write(tmp_path / "empty.jsonl", [])
+    assert_one_sentence(magistrate("view", empty), "holds no verdicts")
+    assert not (tmp_path / "empty.html").exists()
+
+
+def test_a_server_sends_no_texts_to_keep(tmp_path: Path) -> None:
+    done = magistrate(
+        "score", SAMPLE, "-o", tmp_path / "v.jsonl", "--server", "http://127.0.0.1:9", "--keep-texts", "--judge", "llm-eval"
+    )
+    assert_one_sentence(done, "`--keep-texts` has no meaning with `--server`")
+    assert_one_sentence(score(SAMPLE, Path("-"), "--keep-texts"), "`--keep-texts` writes beside a file")
