@@ -20,6 +20,7 @@ from judges.runner import PreparedSample, unscored
 from judges.texts import TextWriter
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from magistrate.calls import ServerError
+from magistrate.cli.preview import PreviewSettings
 from magistrate.cli.terminal import JUDGED_IS_KEPT
 from magistrate.client import AsyncClient, Client, RequestSettings
 
@@ -69,6 +70,8 @@ def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Deco
         MagistrateError: A setting is missing or has no meaning, the rubric cannot be read, or a server's texts are to be kept.
         EngineError: The model does not exist, or the engine is not installed.
     """
+    if isinstance(engine, PreviewSettings):
+        return engine.backend(judge, decoding)
     if engine.server is None:
         return LocalBackend(judge, engine.open(), decoding, texts)
     if texts is not None:

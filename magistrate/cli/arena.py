@@ -20,6 +20,7 @@ from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError, reason_of
 from magistrate.cli.flags import Debug, Encoding, Folder, Limit, Seed, with_flags
+from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
 from magistrate.cli.studies import with_judge_model
 from magistrate.cli.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, cli_errors, pairs
@@ -152,6 +153,7 @@ def run(
         typer.Argument(metavar="[FILE.toml]", help="A file of questions, contestants, judge and report, instead of flags."),
     ] = None,
     output: Folder = Path("arena"),
+    dry_run: DryRun = False,
     debug: Debug = False,
 ) -> None:
     """Compare every pair of answers, and report. The same command again resumes a stopped run."""
@@ -159,8 +161,10 @@ def run(
     from evals.arena.tournament import Tournament
     from magistrate.remote import open_backend
 
-    with cli_errors(debug=debug, stopped=JUDGED_IS_KEPT):
+    with cli_errors(debug=debug, stopped=JUDGED_IS_KEPT), previewed(engine, output, wanted=dry_run) as (engine, output):
         if config is not None:
+            if dry_run:
+                raise MagistrateError(f"`--dry-run` shows what flags describe; the models of {config} may have to answer first")
             flags = (contestants, engine, decoding, replace(how, reuse=True), rating)
             if flags != (ContestantFlags(), EngineSettings(), Decoding(), PairingFlags(), RatingFlags()):
                 raise MagistrateError(f"settings stand in {config}; give only `-o`, `-r`, `--overwrite` and `--debug` beside it")

@@ -44,6 +44,7 @@ from magistrate.cli.flags import (
 from magistrate.cli.meta import meta
 from magistrate.cli.meta.card import card
 from magistrate.cli.models import models
+from magistrate.cli.preview import DryRun, previewed, say_columns
 from magistrate.cli.serve import keys, serve
 from magistrate.cli.share import check_share
 from magistrate.cli.stopping import stopping_command
@@ -91,6 +92,7 @@ def score(
     decoding: Decoding,
     rows: RowFlags,
     run: RunFlags,
+    dry_run: DryRun = False,
 ) -> None:
     """Judge every sample of a file. The same command again resumes a stopped run."""
     from magistrate.cli.output import result_of, stopped
@@ -99,17 +101,19 @@ def score(
     from magistrate.remote import open_backend, usual_judge
 
     with cli_errors(debug=run.debug, stopped=stopped(run)):
-        with result_of(run) as result:
+        with result_of(run) as result, previewed(engine, result.file, wanted=dry_run) as (engine, output):
             name = judging.judge or usual_judge(engine)
             judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
             columns = rows.columns()
             check_source(source, [judge], columns, rows.limit, rows.encoding)
             if same_file(run.output, source):
                 raise MagistrateError(f"{run.output} holds the samples; give `-o` another file")
+            if dry_run:
+                say_columns(source, judge, columns, rows.encoding)
             how = Scoring.of(result.progress, rows, run)
             model = with_judge_model(engine, silent=run.quiet)
-            backend = open_backend(name, judge, model, decoding, how.texts(result.file))
-            outcome = asyncio.run(and_close(score_file(source, result.file, backend, how), backend))
+            backend = open_backend(name, judge, model, decoding, how.texts(output))
+            outcome = asyncio.run(and_close(score_file(source, output, backend, how), backend))
             if run.as_json:
                 result.write(json.dumps(outcome_fields(outcome, run.output)))
             else:

@@ -19,6 +19,7 @@ from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.cli.flags import DataFlags, Debug, Folder, Seed, TaskFlags, with_flags
+from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, cli_errors
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def run(
     kinds: AttributeFlags,
     output: Folder = Path("report"),
     seed: Seed = 0,
+    dry_run: DryRun = False,
     debug: Debug = False,
 ) -> None:
     """Study a data set and models' answers to it. The same command again resumes a stopped run."""
@@ -84,7 +86,7 @@ def run(
     from evals.qualeval.report import write
     from magistrate.cli.terminal import ConsoleProgress, own_console
 
-    with cli_errors(debug=debug, stopped=JUDGED_IS_KEPT):
+    with cli_errors(debug=debug, stopped=JUDGED_IS_KEPT), previewed(engine, output, wanted=dry_run) as (engine, output):
         task = open_task(source).labelled(kinds.label)
         dataset = read_dataset(task, source.data, source.limit)
         if kinds.label is not None and all(instance.label is None for instance in dataset.instances):
@@ -171,6 +173,7 @@ def generate(
     how: SamplingFlags,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file of answers, a line each.")] = Path("predictions.jsonl"),
     seed: Seed = 0,
+    dry_run: DryRun = False,
     debug: Debug = False,
 ) -> None:
     """Have a model answer every row of a data set, for a study. The same command again resumes a stopped run."""
@@ -179,7 +182,7 @@ def generate(
     from evals.generation import generate as answer
     from magistrate.cli.terminal import ConsoleProgress, own_console
 
-    with cli_errors(debug=debug, stopped=ANSWERED_IS_KEPT):
+    with cli_errors(debug=debug, stopped=ANSWERED_IS_KEPT), previewed(engine, output, wanted=dry_run) as (engine, output):
         task = open_task(source)
         instances = read_dataset(task, source.data, source.limit, skip=how.skip).instances
         pool = instances if how.examples is None else read_dataset(task, how.examples).instances

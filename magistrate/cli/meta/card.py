@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from judges.fitting import check_columns, check_rows
 from magistrate.cli.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Seed, with_flags
+from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
 from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs
 
@@ -67,6 +68,7 @@ def card(
     what: SampleFlags,
     how: PlanFlags,
     folder: FolderFlags,
+    dry_run: DryRun = False,
 ) -> None:
     """Make a judge's reliability card: consistency, bias of position and length, answers that say nothing."""
     from evals.meta.card.calibration import read_people
@@ -80,7 +82,11 @@ def card(
     from judges.data.rows import renamed
     from magistrate.cli.studies import with_judge_model
 
-    with cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
+    with (
+        cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT),
+        previewed(engine, folder.output, wanted=dry_run) as (engine, output),
+    ):
+        folder = replace(folder, output=output)
         check_folder(folder.output, "card")
         name = judging.judge or catalog.usual_judge(engine.model)
         options = judging.options()

@@ -15,6 +15,7 @@ from judges.errors import MagistrateError
 from judges.grouse import Grouse
 from magistrate.cli.flags import Encoding, FolderFlags, JudgeOptions, Limit, with_flags
 from magistrate.cli.meta.judging import judge_rows
+from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
 from magistrate.cli.studies import with_judge_model
 from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs, quiet
@@ -48,6 +49,7 @@ def grouse(
     decoding: Decoding,
     folder: FolderFlags,
     option: JudgeOptions = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Test the judge of grounded answers on cases whose right grades are known: does it see each way to fail?"""
     from evals.data.verdicts import on_other_texts, read_verdicts
@@ -59,9 +61,12 @@ def grouse(
     from evals.reports.terminal import show
     from magistrate.remote import open_backend
 
-    with cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
+    with (
+        cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT),
+        previewed(engine, folder.output, wanted=dry_run) as (engine, output),
+    ):
         options = pairs(option, "-O", "name=value")
-        output, verdicts = folder.output, what.verdicts
+        verdicts = what.verdicts
         check_folder(output, "grouse")
         if verdicts is not None and (engine.model is not None or options):
             raise MagistrateError("`--verdicts` replaces judging; leave out `--model` and `-O`, or leave out `--verdicts`")

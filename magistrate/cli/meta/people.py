@@ -18,6 +18,7 @@ from judges.fitting import check_columns
 from judges.llm_eval import LLMEval
 from magistrate.cli.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Limit, Seed, with_flags
 from magistrate.cli.meta.judging import JudgeSpec, Rounds, VerdictFlags, verdicts_on, write_samples
+from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def people(
     figures: CorrelationFlags,
     judging: JudgeFlags,
     folder: FolderFlags,
+    dry_run: DryRun = False,
 ) -> None:
     """Correlate a judge's scores with people's ratings, beside other people, BLEU and the like."""
     from evals.data.rated_samples import read_rated
@@ -111,7 +113,11 @@ def people(
     from evals.reports.terminal import show
     from magistrate.cli.terminal import quiet
 
-    with cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
+    with (
+        cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT),
+        previewed(engine, folder.output, wanted=dry_run) as (engine, output),
+    ):
+        folder = replace(folder, output=output)
         embeddings = figures.embedding_options()
         columns = {
             quality: [column.strip() for column in text.split(",")]

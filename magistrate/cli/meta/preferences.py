@@ -16,6 +16,7 @@ from judges.fitting import check_columns
 from judges.pairwise import Pairwise
 from magistrate.cli.flags import Columns, Encoding, FolderFlags, JudgeOptions, Level, Limit, Seed, with_flags
 from magistrate.cli.meta.judging import JudgeSpec, Rounds, VerdictFlags, verdicts_on, write_samples
+from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs
 
 
@@ -64,6 +65,7 @@ def preferences(
     intervals: IntervalFlags,
     folder: FolderFlags,
     option: JudgeOptions = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Measure how often a judge prefers the answer that people prefer, in both orders, and how often people agree."""
     from evals.data.choice_labels import labels_given
@@ -75,7 +77,11 @@ def preferences(
     from evals.reports.files import check_folder, write
     from evals.reports.terminal import show
 
-    with cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT):
+    with (
+        cli_errors(debug=folder.debug, stopped=JUDGED_IS_KEPT),
+        previewed(engine, folder.output, wanted=dry_run) as (engine, output),
+    ):
+        folder = replace(folder, output=output)
         columns = [column.strip() for column in chose.human.split(",")] if chose.human else []
         fields = pairs(chose.field, "--field", "field=column")
         check_columns([Pairwise()], fields)
