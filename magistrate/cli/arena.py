@@ -23,7 +23,7 @@ from magistrate.cli.flags import Debug, Encoding, Folder, Limit, Seed, with_flag
 from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
 from magistrate.cli.studies import with_judge_model
-from magistrate.cli.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, cli_errors, pairs
+from magistrate.cli.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, cli_errors, opening, pairs
 
 if TYPE_CHECKING:
     from evals.arena.rating import Options, Ties, Unit
@@ -187,7 +187,9 @@ def run(
         )
         options = _options(rating, tournament.models)
         texts = {"language": "auto", **pairs(how.option, "-O", "name=value")}
-        backend = open_backend("pairwise", catalog.open_judge("pairwise", texts), with_judge_model(engine), decoding)
+        judge, engine = catalog.open_judge("pairwise", texts), with_judge_model(engine)
+        with opening(debug=debug):
+            backend = open_backend("pairwise", judge, engine, decoding)
         played = asyncio.run(and_close(_play(tournament, output, backend, overwrite=not how.reuse, debug=debug), backend))
         _report(tournament, played, options, output, expected=decoding.expected)
         check_any(played.verdicts.values())
@@ -277,7 +279,8 @@ def _answer(
     for fault in questions.faults:
         Console().print(f"not asked: {fault_words(asdict(fault))}", markup=False, highlight=False)
     sampling = Sampling(temperatures=(how.temperature,), shots=0, max_tokens=how.max_tokens, seed=how.seed)
-    llm = engine.open()
+    with opening(debug=debug):
+        llm = engine.open()
     progress = ConsoleProgress(own_console(), len(questions.questions), what="answering", debug=debug)
 
     async def answering() -> int:

@@ -17,7 +17,7 @@ from judges.errors import MagistrateError
 from magistrate.cli.finetuning import STOPPED, RecipeFlags, listeners, one_process
 from magistrate.cli.flags import DataFlags, Debug, with_flags
 from magistrate.cli.studies import open_task, with_judge_model
-from magistrate.cli.terminal import cli_errors
+from magistrate.cli.terminal import cli_errors, opening
 
 if TYPE_CHECKING:
     from evals.data.tasks import Task
@@ -73,7 +73,9 @@ def augment(
                 raise MagistrateError(f"{attributes} has no list `domain`")
             sets = [_numbers(text, given.names) for text in domains or ()]
             parts = [read_dataset(what, path, most).instances for path, most in ((source.data, source.limit), (evaluation, None))]
-        judge = with_judge_model(engine).open()
+        engine = with_judge_model(engine)
+        with opening(debug=how.debug):
+            judge = engine.open()
 
         async def assigned() -> list[Assigned]:
             return [

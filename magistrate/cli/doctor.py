@@ -7,7 +7,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -49,41 +49,38 @@ class Finding:
 def examine(console: Console) -> bool:
     """Check the machine and print the findings. Returns whether it can judge."""
     healthy = True
-    for finding in _findings():
-        mark = {True: "[green]ok[/green]  ", False: "[red]bad[/red] ", None: "    "}[finding.fit]
-        console.print(f"{mark} [bold]{finding.subject}[/bold]  {escape(finding.text)}", highlight=False)
-        if finding.advice:
-            console.print(f"       -> {escape(finding.advice)}", highlight=False)
-        healthy = healthy and finding.fit is not False
+    for subject, check in CHECKS.items():
+        with own_console().status(f"looking at {subject}"):
+            findings = list(check())
+        for finding in findings:
+            mark = {True: "[green]ok[/green]  ", False: "[red]bad[/red] ", None: "    "}[finding.fit]
+            console.print(f"{mark} [bold]{finding.subject}[/bold]  {escape(finding.text)}", highlight=False)
+            if finding.advice:
+                console.print(f"       -> {escape(finding.advice)}", highlight=False)
+            healthy = healthy and finding.fit is not False
     return healthy
 
 
-def _findings() -> Iterator[Finding]:
-    yield _python()
-    yield _torch()
-    yield _vllm()
-    yield from _memory()
-    yield _judgement()
-
-
-def _python() -> Finding:
+def _python() -> Iterator[Finding]:
     fit = sys.version_info >= PYTHON
     wanted = ".".join(map(str, PYTHON))
-    return Finding("Python", fit, platform.python_version(), "" if fit else f"Magistrate needs Python {wanted} or newer")
+    yield Finding("Python", fit, platform.python_version(), "" if fit else f"Magistrate needs Python {wanted} or newer")
 
 
-def _torch() -> Finding:
+def _torch() -> Iterator[Finding]:
     if find_spec("torch") is None:
-        return Finding("PyTorch", False, "not installed", "`make setup` installs it")
+        yield Finding("PyTorch", False, "not installed", "`make setup` installs it")
+        return
     import torch
 
     if not torch.cuda.is_available() and (fault := driver_fault(torch.version.cuda, driver_version())):
-        return Finding("PyTorch", False, torch.__version__, fault)
+        yield Finding("PyTorch", False, torch.__version__, fault)
+        return
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else f"CPU, {os.cpu_count()} cores"
     advice = (
         "" if torch.cuda.is_available() else f"no GPU found: fit for small models and tests, slow for real judges{_slow_format()}"
     )
-    return Finding("PyTorch", True, f"{torch.__version__} on {device}", advice)
+    yield Finding("PyTorch", True, f"{torch.__version__} on {device}", advice)
 
 
 def driver_version(file: Path = DRIVER_FILE) -> int | None:
@@ -117,19 +114,22 @@ def _slow_format() -> str:
     return "; this CPU has no bfloat16 arithmetic, so `--dtype float32` is faster"
 
 
-def _vllm() -> Finding:
+def _vllm() -> Iterator[Finding]:
     version = installed_version()
     if version is None:
-        return Finding("vLLM", False, "not installed", "`make setup` installs it; `--engine transformers` works without")
+        yield Finding("vLLM", False, "not installed", "`make setup` installs it; `--engine transformers` works without")
+        return
     parts = tuple(int(part) for part in version.split(".")[:2])
     low, high = SUPPORTED_VLLM
     supported = f"{low[0]}.{low[1]} to {high[0]}.{high[1]}"
     if not low <= parts <= high:
-        return Finding("vLLM", None, version, f"Magistrate is made for vLLM {supported}; other versions may or may not work")
+        yield Finding("vLLM", None, version, f"Magistrate is made for vLLM {supported}; other versions may or may not work")
+        return
     for name in ("torchvision", "torchaudio", "torchcodec"):
         if find_spec(name) is not None and "+cpu" in metadata.version("torch"):
-            return Finding("vLLM", False, version, f"{name} cannot load beside CPU PyTorch: `pip uninstall {name}`")
-    return Finding("vLLM", True, f"{version} (made for {supported})")
+            yield Finding("vLLM", False, version, f"{name} cannot load beside CPU PyTorch: `pip uninstall {name}`")
+            return
+    yield Finding("vLLM", True, f"{version} (made for {supported})")
 
 
 def _memory() -> Iterator[Finding]:
@@ -160,17 +160,28 @@ def _memory() -> Iterator[Finding]:
         yield Finding(name, None, text, advice)
 
 
-def _judgement() -> Finding:
+def _judgement() -> Iterator[Finding]:
     sample = {"context": ["Would you like tea or coffee?"], "response": "Tea, please, with a little milk."}
     engine = "vllm" if installed_version() else "transformers"
-    console = own_console()
     began = time.perf_counter()
     try:
-        with console.status("judging one sample"), quiet():
+        with quiet():
             verdict = judge([sample], LLMEval(), open_engine(engine, "magistrate-tiny"))[0]
     except MagistrateError as error:
-        return Finding("judgement", False, str(error), "`magistrate score --debug` on a file of one row shows more")
+        yield Finding("judgement", False, str(error), "`magistrate score --debug` on a file of one row shows more")
+        return
     if verdict.scores is None:
-        return Finding("judgement", False, verdict.reason or "unscored")
+        yield Finding("judgement", False, verdict.reason or "unscored")
+        return
     scores = ", ".join(f"{metric} {score}" for metric, score in verdict.scores.items())
-    return Finding("judgement", True, f"{scores} ({engine}, {time.perf_counter() - began:.0f} s from nothing)")
+    yield Finding("judgement", True, f"{scores} ({engine}, {time.perf_counter() - began:.0f} s from nothing)")
+
+
+CHECKS: Mapping[str, Callable[[], Iterator[Finding]]] = {
+    "Python": _python,
+    "PyTorch": _torch,
+    "vLLM": _vllm,
+    "the memory": _memory,
+    "the judgement of one sample": _judgement,
+}
+"""What is looked at, in this order."""

@@ -19,7 +19,7 @@ from judges.engines.engine import and_close
 from judges.errors import MagistrateError, counted
 from magistrate.calls import LOCAL
 from magistrate.cli.flags import Debug, Seed, with_flags
-from magistrate.cli.terminal import cli_errors
+from magistrate.cli.terminal import cli_errors, opening
 
 if TYPE_CHECKING:
     from finetune.data.conversations import Conversation, Rejected
@@ -134,7 +134,8 @@ def grouse(
             graded = read_verdicts(verdicts)
         else:
             one_process("grades samples", "then train with `--verdicts`")
-            judge = engine.open()
+            with opening(debug=training.debug):
+                judge = engine.open()
             grading = label(
                 samples, output, judge, lambda what, count: ConsoleProgress(console, count, what="grading", debug=training.debug)
             )

@@ -28,6 +28,7 @@ from judges.summary import Summary
 from judges.verdict import Verdict
 from magistrate.cli.scoring import Scoring, mixture, score_file
 from magistrate.cli.studies import with_judge_model
+from magistrate.cli.terminal import opening
 from magistrate.remote import open_backend, usual_judge
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -205,7 +206,9 @@ def _open(members: Sequence[MemberEntry]) -> tuple[dict[EngineSettings, Engine |
         member.settings.check()
         try:
             if member.settings not in engines:
-                engines[member.settings] = None if member.server else with_judge_model(member.settings).open()
+                settings = with_judge_model(member.settings)
+                with opening():
+                    engines[member.settings] = None if member.server else settings.open()
         except EngineError as error:
             failures[member.name] = str(error)
     return engines, failures

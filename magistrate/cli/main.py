@@ -49,7 +49,7 @@ from magistrate.cli.serve import keys, serve
 from magistrate.cli.share import check_share
 from magistrate.cli.stopping import stopping_command
 from magistrate.cli.studies import generate, qualeval, with_judge_model
-from magistrate.cli.terminal import cli_errors, pairs
+from magistrate.cli.terminal import cli_errors, opening, pairs
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 judges = typer.Typer(invoke_without_command=True)
@@ -112,7 +112,8 @@ def score(
                 say_columns(source, judge, columns, rows.encoding)
             how = Scoring.of(result.progress, rows, run)
             model = with_judge_model(engine, silent=run.quiet)
-            backend = open_backend(name, judge, model, decoding, how.texts(output))
+            with opening(debug=run.debug, silent=run.quiet):
+                backend = open_backend(name, judge, model, decoding, how.texts(output))
             outcome = asyncio.run(and_close(score_file(source, output, backend, how), backend))
             if run.as_json:
                 result.write(json.dumps(outcome_fields(outcome, run.output)))

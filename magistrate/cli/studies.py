@@ -20,7 +20,7 @@ from judges.engines.engine import and_close
 from judges.errors import MagistrateError
 from magistrate.cli.flags import DataFlags, Debug, Folder, Seed, TaskFlags, with_flags
 from magistrate.cli.preview import DryRun, previewed
-from magistrate.cli.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, cli_errors
+from magistrate.cli.terminal import ANSWERED_IS_KEPT, JUDGED_IS_KEPT, cli_errors, opening
 
 if TYPE_CHECKING:
     from evals.data.tasks import Task
@@ -105,7 +105,9 @@ def run(
             seed=seed,
         )
         given = read_given(kinds.attributes) if kinds.attributes is not None else {}
-        llm = with_judge_model(engine).open()
+        engine = with_judge_model(engine)
+        with opening(debug=debug):
+            llm = engine.open()
         metric = open_metric(answers.metric or task.metric, task.metric_options if answers.metric is None else {}, engine=llm)
         study = Study(task=task, dataset=dataset, predictions=predictions, metric=metric, attributes=given, options=options)
         console = own_console()
@@ -193,7 +195,8 @@ def generate(
             max_tokens=how.max_tokens,
             seed=seed,
         )
-        llm = engine.open()
+        with opening(debug=debug):
+            llm = engine.open()
         console = own_console()
         progress = ConsoleProgress(console, len(instances), what="answering", debug=debug)
         count = asyncio.run(and_close(answer(task, instances, pool, llm, output, sampling, progress), llm))

@@ -121,6 +121,13 @@ def own_console(*, silent: bool = False) -> Console:
 
 
 @contextmanager
+def opening(*, debug: bool = False, silent: bool = False) -> Iterator[None]:
+    """Say on a terminal that a model is opened: libraries take seconds to import, and weights to be hashed."""
+    with own_console(silent=silent).status("opening the model"), quiet(enabled=not debug):
+        yield
+
+
+@contextmanager
 def quiet(*, enabled: bool = True) -> Iterator[None]:
     """Send this process's standard output and error, C++ libraries included, to a scratch file."""
     if not enabled:

@@ -20,7 +20,7 @@ from judges.fitting import check_columns, check_rows
 from magistrate.cli.flags import Columns, Encoding, FolderFlags, JudgeFlags, Level, Seed, with_flags
 from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
-from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs
+from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, opening, pairs
 
 if TYPE_CHECKING:
     from evals.meta.card.runs import Run, Verdicts
@@ -112,7 +112,9 @@ def card(
             decoding=decoding,
         )
         runs = plan_runs(subject, rows, plan)
-        llm = with_judge_model(engine).open()
+        engine = with_judge_model(engine)
+        with opening(debug=folder.debug):
+            llm = engine.open()
         verdicts, fingerprint = _judged(runs, llm, folder.output / "verdicts", overwrite=folder.overwrite, debug=folder.debug)
         made = Made(
             fingerprint=fingerprint,

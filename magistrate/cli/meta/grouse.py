@@ -18,7 +18,7 @@ from magistrate.cli.meta.judging import judge_rows
 from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
 from magistrate.cli.studies import with_judge_model
-from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs, quiet
+from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, opening, pairs, quiet
 
 if TYPE_CHECKING:
     from evals.data.tasks import Fault
@@ -81,7 +81,9 @@ def grouse(
             strange = on_other_texts([case.row for case in cases.cases], judged)
         else:
             engine = with_judge_model(engine)
-            backend = open_backend(Grouse.name, catalog.open_judge(Grouse.name, options), engine, decoding)
+            judge = catalog.open_judge(Grouse.name, options)
+            with opening(debug=folder.debug):
+                backend = open_backend(Grouse.name, judge, engine, decoding)
             rows = [case.row for case in cases.cases]
             listed = judge_rows(rows, output / "verdicts.jsonl", backend, overwrite=folder.overwrite, debug=folder.debug)
             judged = {verdict.id: verdict for verdict in listed}

@@ -26,6 +26,7 @@ from judges.runner import prepare
 from judges.verdict import Verdict
 from magistrate.cli.flags import LLM_EVAL_FLAGS
 from magistrate.cli.studies import with_judge_model
+from magistrate.cli.terminal import opening
 
 if TYPE_CHECKING:
     from evals.data.tasks import Fault
@@ -141,7 +142,8 @@ def verdicts_on(rows: Sequence[Row], folder: Path, spec: JudgeSpec, name: str) -
         return read, on_other_texts(rows, read)
     judge = spec.open_judge()
     check_rows(rows, judge, {}, name)
-    backend = open_backend(spec.judge, judge, spec.engine, spec.decoding)
+    with opening(debug=spec.debug):
+        backend = open_backend(spec.judge, judge, spec.engine, spec.decoding)
     verdicts = judge_rows(rows, folder / "verdicts.jsonl", backend, overwrite=spec.overwrite, debug=spec.debug)
     return {verdict.id: verdict for verdict in verdicts}, []
 
