@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 
-CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
+from tests.machine import CHROMIUM, DRIVER, has_browser
+
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --window-size=1280,1000"
@@ -46,19 +47,19 @@ def new_browser(profile: Path, *, script: bool = True, requests: bool = False) -
         requests: Whether to note what pages ask for.
     """
     options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
+    options.binary_location = str(CHROMIUM)
     for flag in FLAGS.split():
         options.add_argument(flag)
     options.add_argument(f"--user-data-dir={profile}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"} | ({"performance": "ALL"} if requests else {}))
     if not script:
         options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(str(DRIVER)))
 
 
 def need_chromium() -> None:
     """Skip a test where there is no browser; continuous integration must have one."""
-    if not (Path(CHROMIUM).exists() and Path(DRIVER).exists()):
+    if not has_browser():
         if os.environ.get("CI"):
             pytest.fail("Chromium is not on this machine; continuous integration must have it")
         pytest.skip("Chromium is not on this machine; install `chromium` and `chromium-driver` to run this test")

@@ -26,6 +26,7 @@ from judges.engines.transformers import TransformersEngine
 from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.weights import EMBEDDED
 from tests.fork_server import ForkedProcess
+from tests.machine import pytest_report_header, pytest_terminal_summary  # noqa: F401 -- hooks
 from tests.server.running import RunningServer
 
 TINY = "magistrate-tiny"

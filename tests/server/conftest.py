@@ -15,17 +15,9 @@ import psycopg
 import pytest
 
 from server.store import Store
+from tests.machine import postgres_binaries
 
 START_SECONDS = 60
-
-
-def _binaries() -> Path | None:
-    """The folder of PostgreSQL's own programs, the newest where there are several."""
-    in_path = shutil.which("initdb")
-    if in_path:
-        return Path(in_path).resolve().parent
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    return found[-1].parent if found else None
 
 
 def _cannot_start(why: str) -> None:
@@ -80,7 +72,7 @@ class Postgres:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A real PostgreSQL."""
-    binaries = _binaries()
+    binaries = postgres_binaries()
     if binaries is None:
         _cannot_start("PostgreSQL's programs are not on this machine")
     assert binaries is not None
