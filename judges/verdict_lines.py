@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.data.files import check_file, parse_json
+from judges.data.rows import local
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
 from judges.verdict import NoJsonError, Verdict, fault_in
@@ -16,11 +17,12 @@ CORRECT = "correct the line, or delete it to have its sample judged again"
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the non-empty lines of a file with their numbers.
+    """Yield the non-empty lines of a file, or of standard input for ``-``, with their numbers.
 
     Raises:
         MagistrateError: It cannot be read.
     """
+    path = local(path)
     check_file(path)
     try:
         with path.open("rb") as file:

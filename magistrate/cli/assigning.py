@@ -21,6 +21,7 @@ from rich.table import Table
 
 from evals.data.score_columns import id_places, read_scores
 from judges.data.files import check_file, parse_json, same_file
+from judges.data.rows import local
 from judges.errors import MagistrateError
 from magistrate.cli.flags import AssignFlags
 from solver import Assignment, SolverError, assign
@@ -44,6 +45,7 @@ def assign_file(source: Path, output: Path, how: AssignFlags, *, console: Consol
         MagistrateError: A file cannot be read or written, a column holds no numbers, or no assignment keeps the slack.
     """
     begun = time.monotonic()
+    source = local(source)
     _check_paths(source, output, overwrite=overwrite)
     margin: Any = how.slack if how.slack == "auto" else _number(how.slack)
     with console.status(escape(f"reading {source}")) if console.is_terminal else nullcontext() as status:

@@ -214,9 +214,12 @@ def view(
     debug: Debug = False,
 ) -> None:
     """Write a page on which verdicts are read: what was asked and answered, filtered by status and score."""
+    from magistrate.cli.output import STANDARD_OUTPUT
     from magistrate.cli.viewing import view_file
 
     with cli_errors(debug=debug):
+        if output is None and verdicts == STANDARD_OUTPUT:
+            raise MagistrateError("give the page a name with `-o`: the verdicts come from standard input")
         page = verdicts.with_suffix(".html") if output is None else output
         if same_file(page, verdicts) or (source is not None and same_file(page, source)):
             raise MagistrateError(f"{page} is an input; give `-o` another file")

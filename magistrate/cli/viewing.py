@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evals.reports.verdict_page import Entry, write_page
 from judges import catalog
-from judges.data.rows import read_rows, renamed
+from judges.data.rows import local, read_rows, renamed
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
 from judges.runner import prepare
@@ -36,6 +36,7 @@ def view_file(
     Raises:
         MagistrateError: A file cannot be read or written, or holds no verdicts.
     """
+    verdicts = local(verdicts)
     kept = TextReader(texts_beside(verdicts))
     rendered: dict[str, Texts] = {}
     if source is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,3 +109,34 @@ def test_the_models_are_listed_whole_on_any_terminal() -> None:
     for name, entry in MODELS.items():
         assert f"{name}\n" in narrow.stdout
         assert entry.good_for in narrow.stdout
+
+
+def test_verdicts_and_scores_are_piped_from_one_command_to_the_next(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"id": str(number), "a": number % 3, "b": (number + 1) % 3} for number in range(30)]
+    with (tmp_path / "scores.jsonl").open("w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    with (tmp_path / "scores.jsonl").open() as source:
+        done = magistrate("assign", "-", "-k", "1", "-o", tmp_path / "assigned.jsonl", stdin=source)
+    assert done.returncode == 0, done.stderr
+    assert [row["id"] for row in read(tmp_path / "assigned.jsonl")] == [row["id"] for row in rows]
+    verdicts = [
+        Verdict(
+            id=str(row["id"]),
+            judge="llm-eval",
+            status="scored",
+            scores={"content": row["a"]},
+            sample="0" * 32,
+            fingerprint="f" * 16,
+        )
+        for row in rows
+    ]
+    with (tmp_path / "v.jsonl").open("w") as file:
+        file.writelines(verdict.to_json() + "\n" for verdict in verdicts)
+    with (tmp_path / "labels.csv").open("w") as file:
+        file.writelines(["id,content\n", *(f"{row['id']},{row['a']}\n" for row in rows[:12])])
+    with (tmp_path / "v.jsonl").open() as source:
+        done = magistrate("estimate", "-", "--human", tmp_path / "labels.csv", stdin=source)
+    assert done.returncode == 0, done.stderr
+    assert "1.00" in done.stdout  # people agree with the judge, whose mean is 1
+    with (tmp_path / "v.jsonl").open() as source:
+        assert_one_sentence(magistrate("view", "-", stdin=source), "give the page a name with `-o`")
