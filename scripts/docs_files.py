@@ -60,6 +60,8 @@ class Files:
             "requests.jsonl": self._requests,
             "answers.jsonl": self._grounded,
             "batch.jsonl": self._batch,
+            "nested.jsonl": self._nested,
+            "pairs.jsonl": self._pairs,
             "examples.jsonl": self._examples,
             "candidates.json": self._candidates,
             "figures.json": self._figures,
@@ -207,6 +209,15 @@ class Files:
         bodies.append({"judge": "llm-eval", "samples": []})  # a line that fails, as the guide's last line prints
         line = {"method": "POST", "url": "/v1/judgments"}
         write_lines(file, ({"custom_id": str(number), **line, "body": body} for number, body in enumerate(bodies)))
+
+    def _nested(self, file: Path) -> None:
+        rows = [row for row in self._rows("dialogues.jsonl") if "response" in row][: self.rows]
+        write_lines(file, ({"conversation": {"prompt": row["context"]}, "outputs": [row["response"]]} for row in rows))
+
+    def _pairs(self, file: Path) -> None:
+        rows = json.loads(self.known["testset-v1.json"].read_text(encoding="utf-8"))[: self.rows]
+        names = {"question": "instruction", "answer_a": "response1", "answer_b": "response2"}
+        write_lines(file, ({name: row[column] for name, column in names.items()} for row in rows))
 
     def _examples(self, file: Path) -> None:
         dialogues = [row["dialogue"] for row in self._rows("dialogsum.dev.jsonl")][:20]
