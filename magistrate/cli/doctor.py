@@ -20,6 +20,7 @@ from judges import catalog
 from judges.engines import open_engine
 from judges.engines.vllm.settings import installed_version
 from judges.errors import MagistrateError
+from judges.extras import install
 from judges.llm_eval import LLMEval
 from magistrate import judge
 from magistrate.cli.models import advice_to_fetch
@@ -74,7 +75,7 @@ def _python() -> Finding:
 
 def _torch() -> Finding:
     if find_spec("torch") is None:
-        return Finding("PyTorch", False, "not installed", "`make setup` installs it")
+        return Finding("PyTorch", False, "not installed", install("cpu", "gpu"))
     import torch
 
     if not torch.cuda.is_available() and (fault := driver_fault(torch.version.cuda, driver_version())):
@@ -120,7 +121,7 @@ def _slow_format() -> str:
 def _vllm() -> Finding:
     version = installed_version()
     if version is None:
-        return Finding("vLLM", False, "not installed", "`make setup` installs it; `--engine transformers` works without")
+        return Finding("vLLM", False, "not installed", f"{install('cpu', 'gpu')}; `--engine transformers` works without")
     parts = tuple(int(part) for part in version.split(".")[:2])
     low, high = SUPPORTED_VLLM
     supported = f"{low[0]}.{low[1]} to {high[0]}.{high[1]}"
