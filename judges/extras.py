@@ -17,6 +17,8 @@ PARTS: Mapping[str, str] = {
     "judges.engines": "models",
     "judges.verdicts": "pandas",
     "magistrate.cli.assigning": "solver",
+    "magistrate.cli.augmenting": "finetune",
+    "magistrate.cli.doctor": "models",
     "magistrate.cli.finetuning": "finetune",
     "magistrate.cli.serving": "server",
     "server": "server",
@@ -25,25 +27,39 @@ PARTS: Mapping[str, str] = {
 }
 """Package or module to the extra with the libraries that it imports beside the base ones. The longest name counts."""
 
-EVERYTHING_BELOW = "finetune"
-"""The extra that includes those of all that its part imports."""
+WITHIN: Mapping[str, frozenset[str]] = {
+    "finetune": frozenset({"models", "parquet", "solver", "studies"}),
+    "models": frozenset({"parquet"}),
+    "server": frozenset({"solver", "parquet"}),
+    "solver": frozenset({"parquet"}),
+    "studies": frozenset({"solver", "parquet"}),
+}
+"""Extra to the extras that it includes."""
 
 
 class MissingExtraError(MagistrateError, ImportError):
     """A library that an extra brings is not installed."""
 
 
-def install(*extras: str) -> str:
-    """The command that installs any one of some extras."""
-    return ", or ".join(f"`pip install 'magistrate[{extra}]'`" for extra in extras)
+def install(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"`pip install 'magistrate[{extra}]'`"
+
+
+INSTALL_VLLM = f"{install('cpu')}, or with an NVIDIA GPU {install('gpu')}"
 
 
 def sentence(error: ModuleNotFoundError) -> str | None:
-    """The sentence that names the missing library and its extra; ``None`` if no extra brings it."""
+    """The sentence that names the missing library and an extra that brings it; ``None`` if none does.
+
+    The extra is that of the module that imports the library, or of one that led to it if that extra includes the other.
+    """
     wanted = [extra for name in _modules(error.__traceback__) if (extra := _extra(name)) is not None]
     if not wanted or not error.name:
         return None
-    extra = EVERYTHING_BELOW if EVERYTHING_BELOW in wanted else wanted[-1]
+    extra = wanted.pop()
+    for outer in reversed(wanted):
+        extra = outer if extra in WITHIN.get(outer, ()) else extra
     return f"{error.name.partition('.')[0]} is not installed: {install(extra)}"
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
+from judges.data.files import atomic_write
+from judges.extras import naming_extras
 from judges.judge import Score
 from judges.summary import Summary
 from judges.verdict import Verdict
@@ -56,11 +59,20 @@ class Verdicts(list[Verdict]):
         the name of another column gets ``_`` behind its own.
 
         Raises:
-            ModuleNotFoundError: pandas is not installed.
+            MissingExtraError: pandas is not installed.
         """
-        import pandas
+        with naming_extras():
+            import pandas
 
         return pandas.DataFrame(dict(self._columns()))
+
+    def write(self, path: str | Path) -> Path:
+        """Write a file of verdicts, as ``magistrate score`` does, for commands and studies. It replaces what was there.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        return atomic_write(Path(path), "".join(f"{verdict.to_json()}\n" for verdict in self))
 
     def _columns(self) -> Iterator[tuple[str, list[Any]]]:
         taken = {"id", "status", "reason"}

@@ -48,12 +48,14 @@ def samples_in(samples: Samples) -> Iterator[Sample]:
         raise MagistrateError(
             f"the samples are one object, of {', '.join(map(str, samples))}; give a list of samples, or one split of a data set"
         )
-    kinds = {kind.__module__.partition(".")[0]: kind.__name__ for kind in reversed(type(samples).__mro__)}
+    kinds = {kind.__module__.partition(".")[0] for kind in type(samples).__mro__}  # without importing any of them
     frame: Any = samples
     if "pandas" in kinds and hasattr(frame, "iloc") and hasattr(frame, "columns"):
         return _of_pandas(frame)
-    if "polars" in kinds and hasattr(frame, "columns"):
-        return iter((frame.collect() if hasattr(frame, "collect") else frame).iter_rows(named=True))
+    if "polars" in kinds and hasattr(frame, "collect"):
+        frame = frame.collect()
+    if "polars" in kinds and hasattr(frame, "iter_rows"):
+        return iter(frame.iter_rows(named=True))
     if "pyarrow" in kinds and hasattr(frame, "to_batches"):
         return (row for batch in frame.to_batches(AT_ONCE) for row in batch.to_pylist())
     return iter(frame)

@@ -17,11 +17,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from judges import catalog
-from judges.engines import open_engine
 from judges.engines.vllm.settings import installed_version
 from judges.errors import MagistrateError
-from judges.extras import install
-from judges.llm_eval import LLMEval
+from judges.extras import INSTALL_VLLM
 from magistrate import judge
 from magistrate.cli.models import advice_to_fetch
 from magistrate.cli.terminal import own_console, quiet
@@ -75,7 +73,7 @@ def _python() -> Finding:
 
 def _torch() -> Finding:
     if find_spec("torch") is None:
-        return Finding("PyTorch", False, "not installed", install("cpu", "gpu"))
+        return Finding("PyTorch", False, "not installed", INSTALL_VLLM)
     import torch
 
     if not torch.cuda.is_available() and (fault := driver_fault(torch.version.cuda, driver_version())):
@@ -121,7 +119,7 @@ def _slow_format() -> str:
 def _vllm() -> Finding:
     version = installed_version()
     if version is None:
-        return Finding("vLLM", False, "not installed", f"{install('cpu', 'gpu')}; `--engine transformers` works without")
+        return Finding("vLLM", False, "not installed", f"{INSTALL_VLLM}; `--engine transformers` works without")
     parts = tuple(int(part) for part in version.split(".")[:2])
     low, high = SUPPORTED_VLLM
     supported = f"{low[0]}.{low[1]} to {high[0]}.{high[1]}"
@@ -168,7 +166,7 @@ def _judgement() -> Finding:
     began = time.perf_counter()
     try:
         with console.status("judging one sample"), quiet():
-            verdict = judge([sample], LLMEval(), open_engine(engine, "magistrate-tiny"))[0]
+            verdict = judge([sample], "llm-eval", engine, model="magistrate-tiny")[0]
     except MagistrateError as error:
         return Finding("judgement", False, str(error), "`magistrate score --debug` on a file of one row shows more")
     if verdict.scores is None:
