@@ -6,6 +6,7 @@ with naming_extras():
     from evals.data.tasks import Dataset, Predictions, Task, read_dataset, read_predictions
     from evals.metrics.catalog import open_metric
     from evals.qualeval import Options, Study, run_study
+    from evals.qualeval.attributes import read_given
     from evals.qualeval.report import write
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Task",
     "open_metric",
     "read_dataset",
+    "read_given",
     "read_predictions",
     "run_study",
     "write",

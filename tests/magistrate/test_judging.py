@@ -75,7 +75,7 @@ def test_a_judge_is_a_name_a_file_or_an_object(url: str, rubric: Path) -> None:
     assert by_file.legal["long"] == (1, 2, 3, None)
     assert said(judge(SAMPLES, str(rubric), server=url)) == said(by_file)
     assert said(judge(SAMPLES, Rubric.load(rubric), server=url)) == said(by_file)
-    options = {"metrics": {"brief": "how short it is"}, "scale": "0-100"}
+    options: dict[str, Any] = {"metrics": {"brief": "how short it is"}, "scale": "0-100"}
     by_name = judge(SAMPLES, "llm-eval", options=options, server=url)
     assert by_name.metrics == ["brief"]
     assert said(judge(SAMPLES, LLMEval(**options), server=url)) == said(by_name)
