@@ -46,6 +46,13 @@ class Mean:
             return ends
         return max(ends[0], min(scale)), min(ends[1], max(scale))
 
+    def interval_in_words(self, legal: Collection[Score] = ()) -> str:
+        """The interval for a table, or the reason why there is none; arguments are those of ``interval``."""
+        ends = self.interval(legal)
+        if ends is None:
+            return "– (one value)" if self.count == 1 else "– (all are the same)"
+        return f"{ends[0]:.2f} to {ends[1]:.2f}"
+
 
 @dataclass(slots=True)
 class Summary:

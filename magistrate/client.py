@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from judges.concurrency import Work, as_reached
+from judges.data.held import rows_of, samples_in
 from judges.data.rows import row_of
 from judges.engines.engine import EngineIdentity
 from judges.errors import MagistrateError
 from judges.judge import Sample
 from judges.repeats import warn, with_occurrences
 from judges.verdict import Fingerprint, Verdict
+from judges.verdicts import Verdicts
 from magistrate.batch import JUDGMENTS, AsyncBatch, sent, submit, verdict_of
 from magistrate.calls import LOCAL, PATIENCE_SECONDS, Calls, ServerError, encoded
+from magistrate.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from judges.data.held import Samples
 
 CALL_SAMPLES = 16
 CALL_BYTES = 4 * 1024**2
@@ -87,12 +90,13 @@ class AsyncClient:
         await self._calls.close()
 
     async def judge(
-        self, samples: Iterable[Sample], judge: str | None = None, **settings: Unpack[RequestSettings]
-    ) -> list[Verdict]:
+        self, samples: Samples | str | Path, judge: str | None = None, **settings: Unpack[RequestSettings]
+    ) -> Verdicts:
         """Judge samples while the caller waits.
 
         Args:
-            samples: Any number of samples, with the fields that the judge needs; they are sent in several calls.
+            samples: Any number of samples, with the fields that the judge needs, in a list, a data frame, another iterable
+                of mappings, or a file; they are sent in several calls.
             judge: A judge's name.
             settings: Further settings of the request.
 
@@ -103,8 +107,9 @@ class AsyncClient:
         later: dict[int, int] = {}
 
         def noted() -> Iterator[Sample]:
-            for row in with_occurrences((row_of(sample, number) for number, sample in enumerate(samples, start=1)), warn):
-                assert row.sample is not None
+            for row in with_occurrences(rows_of(samples), warn):
+                if row.sample is None:
+                    raise MagistrateError(f"{row.problem}; `magistrate.judge` and `magistrate score` take files with such rows")
                 if row.occurrence > 1:
                     later[row.number] = row.occurrence
                 yield row.sample
@@ -114,7 +119,7 @@ class AsyncClient:
                 if isinstance(outcome, ServerError):
                     raise ServerError(f"sample {number}: {outcome}", outcome.status)
                 verdicts[number] = replace(outcome, occurrence=later.get(number, 1))
-        return [verdicts[number] for number in range(1, len(verdicts) + 1)]
+        return Verdicts(verdicts[number] for number in range(1, len(verdicts) + 1))
 
     async def judged(
         self, samples: Iterable[Sample], judge: str | None = None, **settings: Unpack[RequestSettings]
@@ -166,7 +171,7 @@ class AsyncClient:
 
     async def submit(
         self,
-        samples: Iterable[Sample] | str | Path,
+        samples: Samples | str | Path,
         judge: str | None = None,
         *,
         metadata: Mapping[str, str] | None = None,
@@ -183,7 +188,7 @@ class AsyncClient:
         Raises:
             MagistrateError: A row cannot be read, or the server refuses the samples. Nothing is judged.
         """
-        source = Path(samples) if isinstance(samples, str | Path) else samples
+        source = Path(samples) if isinstance(samples, str | Path) else samples_in(samples)
         return await submit(self._calls, source, _body(judge, settings), metadata)
 
     def batch(self, batch_id: str) -> AsyncBatch:
@@ -245,10 +250,7 @@ class Client:
 
     def __init__(self, base_url: str = LOCAL, key: str | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
         self._client = AsyncClient(base_url, key, patience=patience)
-        self._loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=self._loop.run_forever, name="magistrate client", daemon=True)
-        thread.start()
-        self._stop = weakref.finalize(self, _stop, self._loop, thread)
+        self._loop = LoopThread()
 
     def __enter__(self) -> Self:
         return self
@@ -258,11 +260,11 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._stop.alive:
+        if self._loop.running:
             self._wait(self._client.close())
-            self._stop()
+            self._loop.close()
 
-    def judge(self, samples: Iterable[Sample], judge: str | None = None, **settings: Unpack[RequestSettings]) -> list[Verdict]:
+    def judge(self, samples: Samples | str | Path, judge: str | None = None, **settings: Unpack[RequestSettings]) -> Verdicts:
         """Judge samples while the caller waits. One verdict a sample, in the samples' order."""
         return self._wait(self._client.judge(samples, judge, **settings))
 
@@ -288,7 +290,7 @@ class Client:
 
     def submit(
         self,
-        samples: Iterable[Sample] | str | Path,
+        samples: Samples | str | Path,
         judge: str | None = None,
         *,
         metadata: Mapping[str, str] | None = None,
@@ -302,15 +304,10 @@ class Client:
         return Batch(self, self._client.batch(batch_id))
 
     def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        if not self._stop.alive:
+        if not self._loop.running:
             work.close()
             raise MagistrateError("the client is closed; make another")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return self._loop.wait(work)
 
 
 class Batch:
@@ -353,9 +350,3 @@ async def _take(reading: AsyncGenerator[Result, None]) -> list[Result]:
             break
         taken.append(one)
     return taken
-
-
-def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-    loop.close()

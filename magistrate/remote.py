@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
+
+import yaml
 
 from judges import catalog
 from judges.backend import Backend, LocalBackend
-from judges.data.files import check_file
-from judges.data.located import SUFFIXES
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
-from judges.errors import MagistrateError, reason_of
+from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
+from judges.rubric import Rubric
 from judges.runner import PreparedSample, unscored
 from judges.texts import TextWriter
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
@@ -56,7 +56,15 @@ def usual_judge(engine: EngineSettings) -> str:
         return client.fingerprint(model=engine.model).judge
 
 
-def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Decoding, texts: TextWriter | None = None) -> Backend:
+def open_backend(
+    name: str,
+    judge: Judge,
+    engine: EngineSettings,
+    decoding: Decoding,
+    texts: TextWriter | None = None,
+    *,
+    stopped: str = JUDGED_IS_KEPT,
+) -> Backend:
     """Make what asks a judge: a running server if the settings name one, else an engine here. The caller closes it.
 
     Args:
@@ -65,9 +73,10 @@ def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Deco
         engine: What runs its model.
         decoding: How answers are written.
         texts: Keeps what the judge is shown and what it answers.
+        stopped: What becomes of the verdicts so far if the server goes away, for the message.
 
     Raises:
-        MagistrateError: A setting is missing or has no meaning, the rubric cannot be read, or a server's texts are to be kept.
+        MagistrateError: A setting is missing or has no meaning, or a server's texts are to be kept.
         EngineError: The model does not exist, or the engine is not installed.
     """
     if isinstance(engine, PreviewSettings):
@@ -78,31 +87,22 @@ def open_backend(name: str, judge: Judge, engine: EngineSettings, decoding: Deco
         raise MagistrateError("`--keep-texts` has no meaning with `--server`, which sends verdicts and no answers")
     engine.check()
     client = AsyncClient(engine.server, patience=PATIENCE_SECONDS, urgent=False)
-    return RemoteBackend(client, remote_judge(name, judge, request_settings(engine.model, decoding)))
+    return RemoteBackend(client, remote_judge(name, judge, request_settings(engine.model, decoding)), stopped)
 
 
 def remote_judge(name: str, judge: Judge, settings: RequestSettings) -> RemoteJudge:
-    """A judge as a server takes it. A rubric and a list of names are read here and sent: a server opens no file for a caller.
+    """A judge as a server takes it. A rubric and a list of names are sent: a server opens no file for a caller.
 
     Args:
         name: The judge's name or a rubric file, as ``catalog.open_judge`` took it.
         judge: The judge that it made.
         settings: What else the requests say.
-
-    Raises:
-        MagistrateError: The rubric cannot be read.
     """
-    file = Path(name)
     options = judge.options.model_dump(exclude_unset=True)
-    if file.suffix.lower() not in SUFFIXES:
+    if not isinstance(judge, Rubric):
         return RemoteJudge(judge, name, {**settings, "options": options})
-    check_file(file)
-    try:
-        text = file.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise MagistrateError(f"{file} cannot be read: {reason_of(error)}") from None
-    language: Literal["toml", "yaml"] = "toml" if file.suffix.lower() == ".toml" else "yaml"
-    return RemoteJudge(judge, None, {**settings, "options": options, "rubric": text, "rubric_format": language})
+    text = yaml.safe_dump(judge.file.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=False)
+    return RemoteJudge(judge, None, {**settings, "options": options, "rubric": text, "rubric_format": "yaml"})
 
 
 def request_settings(model: str | None, decoding: Decoding) -> RequestSettings:
@@ -116,12 +116,14 @@ class RemoteBackend:
     Args:
         client: Connected to it; closed with the backend.
         remote: Which judge, and with which settings.
+        stopped: What becomes of the verdicts so far if the server goes away, for the message.
     """
 
-    def __init__(self, client: AsyncClient, remote: RemoteJudge) -> None:
+    def __init__(self, client: AsyncClient, remote: RemoteJudge, stopped: str = JUDGED_IS_KEPT) -> None:
         self.judge = remote.judge
         self._client = client
         self._remote = remote
+        self._stopped = stopped
         self._fingerprint: Fingerprint | None = None
 
     async def fingerprint(self) -> Fingerprint:
@@ -159,7 +161,7 @@ class RemoteBackend:
                     else:
                         yield _keyed(outcome, question, fingerprint)
         except ServerError as error:
-            raise MagistrateError(f"{error}; {JUDGED_IS_KEPT}") from error
+            raise MagistrateError(f"{error}; {self._stopped}") from error
 
 
 class _FieldRecorder(Mapping[str, Any]):

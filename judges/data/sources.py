@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.errors import MagistrateError
+from judges.extras import install
 
 _SPOOL: list[Path] = []
 """The folder that standard input is copied to, once it is read."""
@@ -38,9 +39,7 @@ def hub_rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         import datasets
     except ImportError:
-        raise MagistrateError(
-            f"{name} is read by the library `datasets`, which is not installed: `pip install datasets`"
-        ) from None
+        raise MagistrateError(f"{name} is read by the library `datasets`, which is not installed: {install('hub')}") from None
     folder, _, split = name.rpartition(":") if ":" in name and not Path(name).is_dir() else (name, "", "")
     parts = folder.split("/")
     configured = len(parts) == 3 and not Path(folder).is_dir()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from judges.engines.kept import cache_folder, file_digest, file_stamp, made_once
 from judges.errors import EngineError, reason_of
+from judges.extras import install
 
 CONVERSION = 1
 """Version of the conversion: raised when what it writes for a file changes. Part of the digest of converted models."""
@@ -88,7 +89,7 @@ def convert(file: Path, folder: Path) -> None:
         OSError: The model cannot be written.
     """
     if find_spec("gguf") is None:
-        raise EngineError("a GGUF file needs the package gguf: `pip install --no-deps gguf`")
+        raise EngineError(f"a GGUF file needs the package gguf: {install('models')}")
     log.info("converting a GGUF file", extra={"model": str(file), "place": str(folder.parent)})
     command = [sys.executable, "-m", "judges.engines.gguf_conversion", str(file), str(folder), str(os.getpid())]
     ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)

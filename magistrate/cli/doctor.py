@@ -17,10 +17,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from judges import catalog
-from judges.engines import open_engine
 from judges.engines.vllm.settings import installed_version
 from judges.errors import MagistrateError
-from judges.llm_eval import LLMEval
+from judges.extras import INSTALL_VLLM
 from magistrate import judge
 from magistrate.cli.models import advice_to_fetch
 from magistrate.cli.terminal import own_console, quiet
@@ -69,7 +68,7 @@ def _python() -> Iterator[Finding]:
 
 def _torch() -> Iterator[Finding]:
     if find_spec("torch") is None:
-        yield Finding("PyTorch", False, "not installed", "`make setup` installs it")
+        yield Finding("PyTorch", False, "not installed", INSTALL_VLLM)
         return
     import torch
 
@@ -117,7 +116,7 @@ def _slow_format() -> str:
 def _vllm() -> Iterator[Finding]:
     version = installed_version()
     if version is None:
-        yield Finding("vLLM", False, "not installed", "`make setup` installs it; `--engine transformers` works without")
+        yield Finding("vLLM", False, "not installed", f"{INSTALL_VLLM}; `--engine transformers` works without")
         return
     parts = tuple(int(part) for part in version.split(".")[:2])
     low, high = SUPPORTED_VLLM
@@ -166,7 +165,7 @@ def _judgement() -> Iterator[Finding]:
     began = time.perf_counter()
     try:
         with quiet():
-            verdict = judge([sample], LLMEval(), open_engine(engine, "magistrate-tiny"))[0]
+            verdict = judge([sample], "llm-eval", engine, model="magistrate-tiny")[0]
     except MagistrateError as error:
         yield Finding("judgement", False, str(error), "`magistrate score --debug` on a file of one row shows more")
         return

@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +23,7 @@ from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
+from judges.extras import MissingExtraError, naming_extras
 from judges.fitting import check_source
 from judges.judge import Judge
 from judges.rubric import Rubric, check_rubric
@@ -240,10 +243,21 @@ def doctor(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.
 app.command()(serve)
 
 
+@contextmanager
+def ending_with_a_sentence() -> Iterator[None]:
+    """Name the extra of a library that a command imports before its work; ``cli_errors`` does so during it."""
+    try:
+        with naming_extras():
+            yield
+    except MissingExtraError as error:
+        print(f"magistrate: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
 def run() -> None:
     """Run the command, and end the process without the libraries' exit handlers: vLLM's take seconds and print."""
     try:
-        with stopping_command():
+        with stopping_command(), ending_with_a_sentence():
             app()
     except SystemExit as stop:
         forget_standard_input()

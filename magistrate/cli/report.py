@@ -64,9 +64,7 @@ def print_summary(console: Console, summary: Summary, legal: Mapping[str, Collec
     for heading in ("metric", "mean", "95% interval", "n"):
         table.add_column(heading, justify="left" if heading == "metric" else "right")
     for metric, mean in summary.means.items():
-        ends = mean.interval(legal.get(metric, ()))
-        none = "– (one value)" if mean.count == 1 else "– (all are the same)"
-        interval = none if ends is None else f"{ends[0]:.2f} to {ends[1]:.2f}"
+        interval = mean.interval_in_words(legal.get(metric, ()))
         table.add_row(escape(metric), f"{mean.mean:.2f}", interval, f"{mean.count:,}")
     if summary.means:
         console.print(table)

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from judges.backend import ProgressListener, Tally
 from judges.errors import MagistrateError
+from judges.extras import naming_extras
 from magistrate.cli.stopping import exit_status
 
 JUDGED_IS_KEPT = "what is judged is kept, and the same command resumes"
@@ -29,7 +30,8 @@ KEPT = "\n\t\u200d"
 def cli_errors(*, debug: bool, stopped: str = "nothing was changed") -> Iterator[None]:
     """Print one sentence for an error that a user can mend, or for a stop; a traceback only on request."""
     try:
-        yield
+        with naming_extras():
+            yield
     except MagistrateError as error:
         if debug:
             raise

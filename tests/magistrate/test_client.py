@@ -89,7 +89,7 @@ def test_the_server_tells_what_it_has(client: Client) -> None:
         (lambda client: client.judge(SAMPLES, model="gpt"), "there is no model `gpt` here; there are magistrate-tiny"),
         (lambda client: client.judge(SAMPLES, options={"scale": "0-7"}), "option `scale` of judge `llm-eval` must be one of"),
         (lambda client: client.judge([{"when": datetime.now(UTC)}]), "sample 1 cannot be sent as JSON: Object of type datetime"),
-        (lambda client: client.judge(SAMPLES[0]), "sample 1 must be an object, not a string; give a list of samples"),
+        (lambda client: client.judge(SAMPLES[0]), "the samples are one object, of id, context, response; give a list of samples"),
         (lambda client: client.batch("batch_" + 24 * "0").status(), "there is no batch with this id"),
         (lambda client: client.submit([]), "the file holds no line"),
     ],

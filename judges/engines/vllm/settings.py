@@ -18,6 +18,7 @@ from judges.engines.own_session import HostMark
 from judges.engines.vllm.logs import keep_warnings
 from judges.engines.vocabulary import identity_options
 from judges.errors import EngineError, RequestError
+from judges.extras import INSTALL_VLLM
 
 GIB = 1 << 30
 
@@ -142,7 +143,7 @@ class HostedModel:
     def __post_init__(self) -> None:
         version = installed_version()
         if version is None:
-            raise EngineError("vLLM is not installed: `make setup` installs it, or use `--engine transformers`")
+            raise EngineError(f"vLLM is not installed: {INSTALL_VLLM}; `--engine endpoint` and `--server` need none")
         folder = weights.locate(self.model, self.revision)
         gpu = find_gpu()
         self._check(folder, version, gpu)
