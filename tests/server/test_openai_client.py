@@ -233,6 +233,17 @@ def test_a_client_that_leaves_a_stream_frees_the_engine(magistrate_server: Runni
     assert becomes_idle(engine)
 
 
+def test_a_client_that_leaves_the_stream_of_a_response_frees_the_engine(magistrate_server: RunningServer) -> None:
+    engine = magistrate_server.engine_pid
+    assert engine is not None
+    endless: dict[str, Any] = {"max_output_tokens": 7000, "extra_body": {"ignore_eos": True}}
+    stream = magistrate_server.client.responses.create(model=TINY, input="Hi!", stream=True, **endless)
+    for _ in range(20):
+        next(stream)
+    stream.close()
+    assert becomes_idle(engine)
+
+
 def test_a_default_schema_holds_where_the_client_asks_for_no_other(starting_with_schema: RunningServer) -> None:
     client = starting_with_schema.wait_until_ready().client
     formats: list[dict[str, Any]] = [{}, {"response_format": {"type": "json_object"}}]
