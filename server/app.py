@@ -17,6 +17,7 @@ from server.model_pool import ModelPool
 from server.pages.pages import add_pages
 from server.pages.published import Published
 from server.routes import assignments, batches, files, inference, judges, models, operations
+from server.routes.tags import DESCRIPTIONS
 from server.safety.callers import KeysFirst
 from server.safety.limits import BodyLimit, HostCheck
 from server.safety.middleware import HeadAsGet, PageHeaders, RequestId, RequestLog, StoppedCalls
@@ -61,6 +62,7 @@ def create_app(settings: Settings, hosted: ModelsFile, store: Store) -> FastAPI:
     app = FastAPIOffline(  # serves the API page from its own files: a server may have no way out to the internet
         title="Magistrate",
         description=ABOUT,
+        openapi_tags=[{"name": tag, "description": description} for tag, description in DESCRIPTIONS.items()],
         version=metadata.version("magistrate"),
         lifespan=running,
         docs_url=None,

@@ -29,6 +29,7 @@ from server.hosting.hosted_model import HostedModel
 from server.hosting.models_file import ModelsFile
 from server.hosting.openai_layer import Path as CompletionPath
 from server.hosting.openai_layer import Reply
+from server.hosting.responses import as_chat, as_response
 from server.hosting.swapper import ModelSwapper
 from server.judge_spec import JudgeSpec, judge_of
 from server.metrics import Metrics
@@ -197,6 +198,16 @@ class ModelPool:
         async with model.answering(urgent=True):
             runner = self._runner(model, full_name, judge, spec, urgent=True)
         return runner.basis, full_name or model.name
+
+    async def respond(self, body: dict[str, Any], *, caller: str, urgent: bool) -> Reply:
+        """Answer a request for one of OpenAI's responses, by a chat completion.
+
+        Raises:
+            ApiError: As ``complete``, or it asks for what responses do not have.
+        """
+        check_completion(body, self.settings)
+        reply = await self.complete("/v1/chat/completions", as_chat(body), caller=caller, urgent=urgent)
+        return as_response(body, reply)
 
     async def complete(self, path: CompletionPath, body: dict[str, Any], *, caller: str, urgent: bool) -> Reply:
         """Answer one of OpenAI's requests, by vLLM's serving layer.

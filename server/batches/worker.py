@@ -169,7 +169,11 @@ class Worker:
     async def _complete(self, part: LeasedPart, line: BatchLine) -> tuple[int, Mapping[str, Any]]:
         if line.body.get("stream"):
             raise ApiError(400, "a line of a batch cannot be streamed", param="stream")
-        reply = await self._pool.complete(cast(CompletionPath, part.endpoint), dict(line.body), caller=part.owner, urgent=False)
+        body = dict(line.body)
+        if part.endpoint == "/v1/responses":
+            reply = await self._pool.respond(body, caller=part.owner, urgent=False)
+        else:
+            reply = await self._pool.complete(cast(CompletionPath, part.endpoint), body, caller=part.owner, urgent=False)
         return reply.status, reply.body or {}
 
     async def _keep_leases(self) -> None:

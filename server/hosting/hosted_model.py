@@ -265,7 +265,8 @@ class HostedModel:
         await self._engine.start()
         if self._vllm and self.openai is None:
             try:
-                self.openai = await OpenAILayer.over(self._vllm, self.name, self.spec.schema_of_answers)
+                schema, most = self.spec.schema_of_answers, self.spec.max_completion_tokens
+                self.openai = await OpenAILayer.over(self._vllm, self.name, schema, most)
             except EngineError as error:  # another version of vLLM, which can judge all the same
                 log.error("no OpenAI layer", extra={"model": self.name, "reason": str(error)})
             else:

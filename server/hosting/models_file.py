@@ -20,6 +20,9 @@ from judges.errors import MagistrateError
 PRESETS = ("cpu", "24gb", "80gb")
 """Files that come with Magistrate, named by the GPU memory they are for."""
 
+ONLY_VLLM = frozenset({"data_parallel", "adapters", "max_num_batched_tokens", "max_completion_tokens"})
+"""Fields that mean nothing to other engines."""
+
 
 class ModelSpec(EngineSettings):
     """One model of ``models.toml``: the settings of every engine, and those by which models share a machine.
@@ -33,6 +36,7 @@ class ModelSpec(EngineSettings):
         max_lora_rank: The largest rank of an adapter.
         answer_schema: JSON schema of answers of ``/v1/chat/completions``, unless a client asks for a format of its own. A table,
             or the name of a JSON file beside this one.
+        max_completion_tokens: Tokens of a chat answer for which a client gives no limit. It then ends with ``length``.
     """
 
     model: str = Field(min_length=1)
@@ -44,12 +48,13 @@ class ModelSpec(EngineSettings):
     adapters: Annotated[int, Field(ge=0, le=64)] = 0
     max_lora_rank: Literal[8, 16, 32, 64, 128, 256] = 64
     answer_schema: dict[str, Any] | str | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] = 2048
 
     @model_validator(mode="after")
     def _fits(self) -> ModelSpec:
         given = self.model_fields_set
-        only_vllm = {"data_parallel", "adapters", "max_num_batched_tokens"} if self.engine != "vllm" else set()
-        meaningless = (MEANINGLESS[self.engine] - {"base_url"} | only_vllm | {"server"}) & given
+        others = ONLY_VLLM if self.engine != "vllm" else frozenset()
+        meaningless = (MEANINGLESS[self.engine] - {"base_url"} | others | {"server"}) & given
         if meaningless:
             names = sorted(type(self).model_fields[name].alias or name for name in meaningless)
             raise ValueError(f"{', '.join(names)} has no meaning for engine {self.engine}")

@@ -16,7 +16,7 @@ from judges.engines.vllm.async_engine import BULK, URGENT, AsyncVLLMEngine
 from judges.engines.vllm.compiler import NOT_WRITTEN
 from judges.engines.vllm.settings import ABORTED
 from judges.errors import EngineError, RequestError
-from server.hosting.schemas import check_schema, with_bounds_listed
+from server.hosting.schemas import check_schema, with_bounds_listed, with_object_pattern
 
 Path = Literal["/v1/chat/completions", "/v1/completions"]
 
@@ -66,8 +66,16 @@ class OpenAILayer:
         }
 
     @classmethod
-    async def over(cls, engine: AsyncVLLMEngine, name: str, answer_schema: Mapping[str, Any] | None) -> OpenAILayer:
+    async def over(
+        cls, engine: AsyncVLLMEngine, name: str, answer_schema: Mapping[str, Any] | None, most_tokens: int
+    ) -> OpenAILayer:
         """Make the layer over a started engine, under the name that clients use.
+
+        Args:
+            engine: The engine.
+            name: The name.
+            answer_schema: JSON schema of chat answers, unless the client asks for a format of its own.
+            most_tokens: Tokens of a chat answer, unless the client gives a limit of its own.
 
         Raises:
             EngineError: This version of vLLM has no such layer.
@@ -86,6 +94,9 @@ class OpenAILayer:
             await init_app_state(_Guarded(engine), state, parsed, await engine.client.get_supported_tasks())
         except ImportError as error:
             raise EngineError(f"{SERVING_LAYER} or newer is needed: {error}") from error
+        # vLLM's own option would also bound the limits that clients give.
+        chat = state.openai_serving_chat
+        chat.default_sampling_params = {**chat.default_sampling_params, "max_tokens": most_tokens}
         return cls(state, answer_schema, str(engine.hosted.folder), engine.hosted.constraint)
 
     async def answer(self, path: Path, body: Mapping[str, Any], *, model: str, urgent: bool) -> Reply:
@@ -111,6 +122,7 @@ class OpenAILayer:
         if path == "/v1/chat/completions" and self._schema is not None and _leaves_open(fields):
             fields["response_format"] = _format(self._schema)
         try:
+            fields |= with_object_pattern(fields, self._backend)
             fields |= await asyncio.to_thread(with_bounds_listed, fields, self._backend)
             await asyncio.to_thread(check_schema, fields, self._backend)
             reply = await handle(await asyncio.to_thread(kind.model_validate, fields))

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 
 from server.assignment_process import REFUSED, AssignmentRequest, answer_of
 from server.errors import ERRORS, RETRY_SECONDS, ApiError
+from server.routes.tags import Tag
 from server.settings import MIB
 
 SOLVING = ThreadPoolExecutor(1, thread_name_prefix="solver")
@@ -56,7 +57,7 @@ class AssignmentResult(BaseModel):
     priors: list[float] | None = Field(description="The shares that the bounds were made from; null if the bounds were given.")
 
 
-router = APIRouter(prefix="/v1/assignments", tags=["assignments"])
+router = APIRouter(prefix="/v1/assignments", tags=[Tag.ASSIGN])
 
 
 @router.post(

@@ -20,17 +20,18 @@ from server.bodies import at_most
 from server.errors import ERRORS, ApiError
 from server.routes.files import FILE_ID, error_file_id, output_file_id
 from server.routes.shared import ENDED, LONGEST_ID, BatchesNow, Listed, ListPage, StoreNow, no_such_file, page_of, with_example
+from server.routes.tags import Tag
 from server.safety.callers import CallerNow
 from server.safety.idempotency import digest_of, keyed_call
 from server.store import Answer, BatchRecord, Store, StoreAnsweredError, StoreUnavailableError
 
-router = APIRouter(prefix="/v1/batches", tags=["Batches"], responses=ERRORS)
+router = APIRouter(prefix="/v1/batches", tags=[Tag.BATCHES], responses=ERRORS)
 
 logger = logging.getLogger(__name__)
 
 BATCH_ID = re.compile("batch_[0-9a-f]{24}")
 
-Endpoint = Literal["/v1/judgments", "/v1/chat/completions", "/v1/completions"]
+Endpoint = Literal["/v1/judgments", "/v1/chat/completions", "/v1/completions", "/v1/responses"]
 MetadataKey = Annotated[str, StringConstraints(max_length=64)]
 MetadataValue = Annotated[str, StringConstraints(max_length=512)]
 

@@ -17,11 +17,12 @@ from pydantic.config import JsonDict
 from server.batches.upload import digest_file, receive_file
 from server.errors import ERRORS, ApiError
 from server.routes.shared import ENDED, LONGEST_ID, Listed, ListPage, SettingsNow, StoreNow, no_such_file, page_of, with_example
+from server.routes.tags import Tag
 from server.safety.callers import CallerNow
 from server.safety.idempotency import keyed_call
 from server.store import BatchRecord, FileRecord, Store, StoreAnsweredError
 
-router = APIRouter(prefix="/v1/files", tags=["Files"], responses=ERRORS)
+router = APIRouter(prefix="/v1/files", tags=[Tag.FILES], responses=ERRORS)
 
 FILE_ID = re.compile("file-[0-9a-f]{24}")
 RESULTS_ID = re.compile("file-(output|error)-([0-9a-f]{24})")

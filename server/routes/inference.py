@@ -1,4 +1,4 @@
-"""Calls that a model answers while the caller waits: judgments, fingerprints, and OpenAI's chat and text completions."""
+"""Calls that a model answers while the caller waits: judgments, fingerprints, and OpenAI's completions and responses."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from server.hosting.openai_layer import Reply, encoded
 from server.judge_spec import JudgeSpec
 from server.model_pool import JudgmentsRequest
 from server.routes.shared import PoolNow, somebody_waits, while_connected
+from server.routes.tags import Tag
 from server.safety.callers import CallerNow
 from server.safety.logs import log_samples
 
@@ -28,6 +29,7 @@ COMPLETION_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 CHAT = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 16}
+RESPONSE = {"input": "Say hello.", "max_output_tokens": 16}
 TEXT = {"prompt": "Once upon a time", "max_tokens": 16}
 
 
@@ -41,7 +43,7 @@ class JudgmentsResponse(BaseModel):
     data: list[Verdict] = Field(description="A verdict for each sample, in their order.")
 
 
-@router.post("/v1/judgments", tags=["judgments"], response_model=JudgmentsResponse, responses=ERRORS)
+@router.post("/v1/judgments", tags=[Tag.JUDGE], response_model=JudgmentsResponse, responses=ERRORS)
 async def judge_now(body: JudgmentsRequest, request: Request, caller: CallerNow, pool: PoolNow) -> Response:
     """Judge samples while you wait, ahead of any batch.
 
@@ -69,14 +71,14 @@ class FingerprintResponse(BaseModel):
     fields: dict[str, Any] = Field(description="The values that are digested.")
 
 
-@router.post("/v1/fingerprints", tags=["judgments"], responses=ERRORS)
+@router.post("/v1/fingerprints", tags=[Tag.JUDGE], responses=ERRORS)
 async def fingerprint(body: FingerprintRequest, caller: CallerNow, pool: PoolNow) -> FingerprintResponse:
     """Say what verdicts would depend on, so that a client can tell whether earlier ones still hold."""
     basis, model = await pool.fingerprint(body, body.model)
     return FingerprintResponse(model=model, digest=basis.digest, fields=basis.fields())
 
 
-@router.post("/v1/chat/completions", tags=["completions"], responses=COMPLETION_RESPONSES)
+@router.post("/v1/chat/completions", tags=[Tag.COMPLETE], responses=COMPLETION_RESPONSES)
 async def complete_chat(
     request: Request, caller: CallerNow, pool: PoolNow, body: Annotated[dict[str, Any], Body(examples=[CHAT])]
 ) -> Response:
@@ -85,12 +87,21 @@ async def complete_chat(
     return _completion(await while_connected(request, work))
 
 
-@router.post("/v1/completions", tags=["completions"], responses=COMPLETION_RESPONSES)
+@router.post("/v1/completions", tags=[Tag.COMPLETE], responses=COMPLETION_RESPONSES)
 async def complete_text(
     request: Request, caller: CallerNow, pool: PoolNow, body: Annotated[dict[str, Any], Body(examples=[TEXT])]
 ) -> Response:
     """OpenAI's text completions."""
     work = pool.complete("/v1/completions", body, caller=caller.name, urgent=somebody_waits(request))
+    return _completion(await while_connected(request, work))
+
+
+@router.post("/v1/responses", tags=[Tag.COMPLETE], responses=COMPLETION_RESPONSES)
+async def respond(
+    request: Request, caller: CallerNow, pool: PoolNow, body: Annotated[dict[str, Any], Body(examples=[RESPONSE])]
+) -> Response:
+    """OpenAI's responses: text in, text or JSON out, with streaming. Nothing is kept: send the earlier turns in `input`."""
+    work = pool.respond(body, caller=caller.name, urgent=somebody_waits(request))
     return _completion(await while_connected(request, work))
 
 

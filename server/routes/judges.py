@@ -14,6 +14,7 @@ from judges.judge import Judge, MeasurementLevel
 from judges.rubric import Rubric
 from server.errors import ERRORS, ApiError
 from server.judge_spec import JudgeSpec, judge_of
+from server.routes.tags import Tag
 
 OWN = Rubric.name
 """The name under which rubrics are listed. It is not a judge's name: the rubric itself is in the request."""
@@ -55,7 +56,7 @@ class JudgeList(BaseModel):
     data: list[JudgeCard]
 
 
-router = APIRouter(prefix="/v1/judges", tags=["judges"])
+router = APIRouter(prefix="/v1/judges", tags=[Tag.CATALOG])
 
 
 @router.get("", summary="List judges", responses=ERRORS)

@@ -12,10 +12,11 @@ from server.bodies import Body
 from server.errors import ERRORS, ApiError
 from server.hosting.hosted_model import HostedModel
 from server.routes.shared import PoolNow, StoreNow
+from server.routes.tags import Tag
 from server.safety.callers import CallerNow
 from server.store import AdapterRecord
 
-router = APIRouter(tags=["models"])
+router = APIRouter(tags=[Tag.MODELS])
 
 
 class Model(BaseModel):

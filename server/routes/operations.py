@@ -11,9 +11,10 @@ from pydantic import BaseModel, Field
 from server.errors import ERRORS
 from server.metrics import Metrics
 from server.routes.shared import BatchesNow, PoolNow
+from server.routes.tags import Tag
 from server.safety.callers import CallerNow
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=[Tag.OPERATE])
 
 
 class Health(BaseModel):

@@ -98,6 +98,8 @@ def test_an_answer_schema_may_stand_in_a_file(tmp_path: Path) -> None:
         ('[models.a]\nmodel = "x"\nquantisation = "8bit"', "models.a.quantisation"),
         ('[models.a]\nmodel = "x"\nengine = "endpoint"', "base_url"),
         ('[models.a]\nmodel = "x"\nengine = "transformers"\nadapters = 2', "adapters"),
+        ('[models.a]\nmodel = "x"\nengine = "transformers"\nmax_completion_tokens = 2', "max_completion_tokens has no meaning"),
+        ('[models.a]\nmodel = "x"\nmax_completion_tokens = 0', "models.a.max_completion_tokens"),
         (
             '[models.a]\nmodel = "x"\nengine = "endpoint"\nbase_url = "http://x"\nquantization = "8bit"',
             "quantization has no",

@@ -28,6 +28,8 @@ GRADE = {
     "required": ["grade", "why"],
     "additionalProperties": False,
 }
+MOST = 20
+"""Tokens of an answer of the model `plain` for which a client gives no limit."""
 LONG: dict[str, Any] = {"max_tokens": 7000, "extra_body": {"ignore_eos": True}}
 """An answer that takes the engine far longer than a test waits."""
 
@@ -43,7 +45,8 @@ def starting_with_schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     """A server of two models, the answers of one of which have a schema by default, starting while the first tests run."""
     folder = tmp_path_factory.mktemp("schema")
     (folder / "grade.json").write_text(json.dumps(GRADE))
-    server = RunningServer(folder, models=f'{MODELS}answer_schema = "grade.json"\n{MODELS.replace(TINY, "plain", 1)}')
+    plain = f"{MODELS.replace(TINY, 'plain', 1)}max_completion_tokens = {MOST}\n"
+    server = RunningServer(folder, models=f'{MODELS}answer_schema = "grade.json"\n{plain}')
     yield server.start()
     server.stop()
 
@@ -126,6 +129,23 @@ def test_an_answer_is_parsed_into_a_class(client: OpenAI) -> None:
 def test_a_stream_is_parsed_into_a_class(client: OpenAI) -> None:
     with client.chat.completions.stream(model=TINY, messages=ASKED, max_tokens=60, response_format=Grade) as stream:
         assert isinstance(stream.get_final_completion().choices[0].message.parsed, Grade)
+
+
+def test_an_answer_is_any_json_object(client: OpenAI) -> None:
+    answers = client.chat.completions.create(
+        model=TINY, messages=ASKED, response_format={"type": "json_object"}, temperature=1, seed=3, n=20, max_tokens=300
+    )
+    ended = [choice.message.content or "" for choice in answers.choices if choice.finish_reason == "stop"]
+    assert len(ended) > 5
+    assert all(isinstance(json.loads(answer), dict) for answer in ended)
+    assert {choice.finish_reason for choice in answers.choices} <= {"stop", "length"}
+
+
+def test_text_may_be_any_json_object_too(client: OpenAI) -> None:
+    form = {"response_format": {"type": "json_object"}}
+    answer = client.completions.create(model=TINY, prompt="Grade: ", max_tokens=100, n=10, temperature=1, seed=3, extra_body=form)
+    assert all(choice.text.startswith(('{"', "{}")) for choice in answer.choices)
+    assert all(json.loads(choice.text) is not None for choice in answer.choices if choice.finish_reason == "stop")
 
 
 def test_text_is_completed_and_scored(client: OpenAI) -> None:
@@ -213,6 +233,17 @@ def test_a_client_that_leaves_a_stream_frees_the_engine(magistrate_server: Runni
     assert becomes_idle(engine)
 
 
+def test_a_client_that_leaves_the_stream_of_a_response_frees_the_engine(magistrate_server: RunningServer) -> None:
+    engine = magistrate_server.engine_pid
+    assert engine is not None
+    endless: dict[str, Any] = {"max_output_tokens": 7000, "extra_body": {"ignore_eos": True}}
+    stream = magistrate_server.client.responses.create(model=TINY, input="Hi!", stream=True, **endless)
+    for _ in range(20):
+        next(stream)
+    stream.close()
+    assert becomes_idle(engine)
+
+
 def test_a_default_schema_holds_where_the_client_asks_for_no_other(starting_with_schema: RunningServer) -> None:
     client = starting_with_schema.wait_until_ready().client
     formats: list[dict[str, Any]] = [{}, {"response_format": {"type": "json_object"}}]
@@ -221,6 +252,27 @@ def test_a_default_schema_holds_where_the_client_asks_for_no_other(starting_with
         assert_grade(answer.choices[0].message.content)
     parsed = client.chat.completions.parse(model=TINY, messages=ASKED, max_tokens=60, response_format=Grade)
     assert isinstance(parsed.choices[0].message.parsed, Grade)
+    answer = client.responses.create(model=TINY, input="Grade: Paris.", max_output_tokens=100)
+    assert_grade(answer.output_text)
     plain = client.chat.completions.create(model="plain", messages=ASKED, max_tokens=100)
     with pytest.raises((AssertionError, ValueError, KeyError)):  # the other model on the same server has no schema
         assert_grade(plain.choices[0].message.content)
+
+
+def test_an_answer_without_a_limit_of_its_own_ends_at_that_of_the_model(starting_with_schema: RunningServer) -> None:
+    client = starting_with_schema.wait_until_ready().client
+    endless: dict[str, Any] = {"extra_body": {"ignore_eos": True}}
+    answer = client.chat.completions.create(model="plain", messages=ASKED, **endless)
+    assert (answer.choices[0].finish_reason, answer.usage and answer.usage.completion_tokens) == ("length", MOST)
+    longer = client.chat.completions.create(model="plain", messages=ASKED, max_tokens=2 * MOST, **endless)
+    assert longer.usage is not None
+    assert longer.usage.completion_tokens == 2 * MOST
+    response = client.responses.create(model="plain", input="Hi!", **endless)
+    assert (response.status, response.usage and response.usage.output_tokens) == ("incomplete", MOST)
+
+
+def test_a_prompt_that_leaves_less_room_than_the_limit_is_answered(client: OpenAI) -> None:
+    prompt: list[ChatCompletionMessageParam] = [{"role": "user", "content": " a" * 8150}]
+    answer = client.chat.completions.create(model=TINY, messages=prompt, extra_body={"ignore_eos": True})
+    assert answer.usage is not None
+    assert (answer.choices[0].finish_reason, answer.usage.total_tokens) == ("length", 8192)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, seed, settings
@@ -47,6 +48,14 @@ def ask_everything(server: RunningServer, each: int) -> int:
 
         ask()
     return sent
+
+
+def test_every_call_stands_in_one_described_group(magistrate_server: RunningServer) -> None:
+    described = httpx.get(f"{magistrate_server.url}/openapi.json").json()
+    groups = [group["name"] for group in described["tags"] if group["description"]]
+    used = [call["tags"] for calls in described["paths"].values() for call in calls.values()]
+    assert {len(tags) for tags in used} == {1}
+    assert {tags[0] for tags in used} == set(groups)
 
 
 def test_some_requests_to_everything(magistrate_server: RunningServer) -> None:

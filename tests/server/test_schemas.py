@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
 
 from judges.engines import weights
-from server.hosting.schemas import IGNORED, check_schema, with_bounds_listed
+from judges.engines.pattern_guard import LONG_SECONDS
+from judges.engines.vllm.compiler import LARGEST_INDEX
+from judges.engines.vllm.pattern_compiler import PatternCompiler
+from judges.engines.vocabulary import spelled
+from server.hosting.schemas import DEEPEST, IGNORED, check_schema, object_pattern, with_bounds_listed, with_object_pattern
 from tests.conftest import TINY
+from tests.vocabularies import tokenizer_of
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
 PAIR = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
@@ -143,3 +149,59 @@ def test_whole_numbers_between_bounds_are_listed_for_outlines(schema: dict[str, 
 )
 def test_other_bounds_stay_as_they_are(schema: Any) -> None:
     assert with_bounds_listed(request(schema), "outlines") == request(schema)
+
+
+OBJECTS: list[dict[str, Any]] = [
+    {},
+    {"score": 7, "reason": 'It "is"\n right: é 日本 😀 \\ /'},
+    {"verdicts": [{"verdict": "yes", "reason": None}, {"verdict": "idk", "sure": False}]},
+    {"a": -0.25, "b": [1, "two", [True, None]], "c": {"d": {"e": 1}}},
+]
+
+
+@pytest.mark.parametrize("value", OBJECTS)
+def test_the_pattern_of_any_object_has_every_usual_one(value: dict[str, Any]) -> None:
+    for text in (json.dumps(value, ensure_ascii=False), json.dumps(value, ensure_ascii=False, separators=(",", ":"))):
+        assert re.fullmatch(object_pattern(), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "5",
+        '{"a": 1',
+        '{"a": 1,}',
+        "{'a': 1}",
+        '{"a": 01}',
+        '{"a": 1.}',
+        '{"a":  1}',
+        '{"a": 1}\n',
+        '{"a": "\n"}',
+        '{"a": "\\x"}',
+        '{"a": "\\ud800"}',
+        '{"a": NaN}',
+        '{"a": 1234567890}',
+        '{"a": {"b": {"c": {}}}}',
+    ],
+)
+def test_the_pattern_of_any_object_has_nothing_else(text: str) -> None:
+    assert not re.fullmatch(object_pattern(), text)
+
+
+def test_the_pattern_of_any_object_is_compiled_within_the_limits_of_callers() -> None:
+    """For a vocabulary of 128,000 tokens, which takes a fraction of the seconds that a caller has."""
+    tokenizer = tokenizer_of("llama3_1")
+    compiler = PatternCompiler(spelled(tokenizer), tokenizer.eos_token_id)
+    compiler.compile('\\{"a": 1\\}')  # loads machine code
+    began = time.process_time()
+    index = compiler.compile(object_pattern())
+    assert index is not None
+    assert time.process_time() - began < LONG_SECONDS
+    assert len(index.__reduce__()[1][0]) < LARGEST_INDEX
+
+
+def test_any_object_is_left_to_a_backend_that_knows_it() -> None:
+    asked = {"response_format": {"type": "json_object"}}
+    assert with_object_pattern(asked, "xgrammar") == asked
+    assert with_object_pattern(asked, "outlines")["structured_outputs"] == {"regex": object_pattern(DEEPEST)}
