@@ -170,7 +170,8 @@ def _meetings(report: Figures) -> Iterator[Block]:
     cut = f" The first {MOST} models; report.json has all." if len(order) > MOST else ""
     yield Heading("Head to head", key="meetings")
     yield (
-        "What the model of the row takes of its games with the model of the column, a tie being one half, and of how many." + cut
+        "What the model of the row takes of its games with the model of the column, a tie being one half, and of how many; a "
+        "dash where they did not meet." + cut
     )
     rows = [(names[one], *(_meeting(report, one, other) for other in shown)) for one in shown]
     yield Table(("Model", *(Name(names[one]) for one in shown)), rows, label="Table of meetings", kind="meetings")

@@ -29,7 +29,7 @@ from evals.reports.document import (
     blocks_of,
     parts_of,
 )
-from evals.reports.wording import count, counted, interval, label, line, listed, number, plain
+from evals.reports.wording import count, counted, interval, is_absent, label, line, listed, number, opening, plain
 
 PACKAGE = "evals.reports"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -74,8 +74,9 @@ def environment(package: str = PACKAGE) -> Environment:
         lstrip_blocks=True,
         finalize=plain,  # whatever a template shows comes through here, so no text of anyone's is forgotten
     )
-    words = (number, count, line, label, listed, counted, interval, inline)
+    words = (number, count, line, label, listed, counted, interval, inline, opening)
     made.filters |= {one.__name__: one for one in words} | {"kind": lambda block: type(block).__name__, "shown": _shown}
+    made.tests["absent"] = is_absent
     made.globals |= {
         "light": theme.LIGHT,
         "dark": theme.DARK,
@@ -106,6 +107,8 @@ def _shown(blocks: Iterable[Block]) -> list[Shown]:
 
 def _part(part: str) -> Markup:
     said = escape(plain(str(part)))
+    if type(part) is str:
+        return Markup(_CODE.sub(r"<code>\1</code>", str(said)))
     match part:
         case Strong():
             return Markup("<strong>{}</strong>").format(said)
@@ -121,6 +124,10 @@ def _part(part: str) -> Markup:
             sign = Markup('<span class="mark {}"><span aria-hidden="true">{}</span> {}</span>')
             return sign.format(part.replace(" ", "-"), GLYPHS[part], said)
     return said
+
+
+_CODE = re.compile("`([^`]+)`")
+"""What is to be typed, in a text of ours, after it was made harmless. Names of anyone's are of kinds of their own."""
 
 
 def _signed(name: Signed) -> Markup:

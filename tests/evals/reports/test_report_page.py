@@ -8,6 +8,7 @@ from evals.reports.document import (
     Block,
     Cell,
     Choice,
+    Claim,
     Claims,
     Document,
     Facts,
@@ -64,7 +65,7 @@ def test_every_block_is_there() -> None:
         '<span class="mark good"><span aria-hidden="true">●</span> good</span> and <strong>strong</strong>',
         '<a href="#other">below</a>',
         '<th scope="col" class="figure" data-sort="number">figure</th>',
-        '<td class="figure" data-value="1.5"><bdi>1</bdi><span class="ends">0 to 2</span></td>',
+        '<td class="figure" data-label="figure" data-value="1.5"><bdi>1</bdi><span class="ends">0 to 2</span></td>',
         "M26.5 6H97.0",
         '<span class="key win"></span>won',
         '<h2 id="other"><bdi>Other</bdi> part</h2>',
@@ -88,7 +89,7 @@ def test_what_a_page_filters_folds_and_draws_is_marked_for_its_script() -> None:
         LiveCharts([LiveChart("bars", "Bars", strongest="9")]),
         Filtered([({"kind": "x", "model": None}, [Heading((Implied("X"),), 3)])], "None of it."),
         Ranking([("first", "the best")], [{"model": 1}], "No model."),
-        Claims([("It is.", "says 2", ["1: here"])]),
+        Claims([Claim("It is.", "says 2", ["1: here"])]),
         Folded("More", [Table(["a"], [["b"]], tags=[{"kind": "y"}])], "of it", "more"),
     )
     for wanted in (
