@@ -44,7 +44,7 @@ from evals.reports.document import (
 )
 from evals.reports.files import as_json, earlier, write_files
 from evals.reports.markdown import markdown
-from evals.reports.wording import NONE, count, counted, interval, is_absent, label, line, listed, number
+from evals.reports.wording import BELOW, NONE, count, counted, interval, is_absent, label, line, listed, number, number_or
 from judges.errors import MagistrateError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -240,7 +240,7 @@ def _ratings_table(report: Figures, taken: Sequence[str] | None = None) -> Table
             (
                 number(rank(report, model), 0),
                 names[model],
-                number(one["rating"], 1),
+                number_or(BELOW, one["rating"], 1),
                 rating_ends(report, model),
                 rating_ends(report, model, "sandwich_"),
                 *([] if taken is None else [taken[model]]),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from evals.reports.wording import Estimate, interval, is_absent, number, repeats_itself
+from evals.reports.wording import BELOW, Estimate, interval, is_absent, number_or, repeats_itself
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -412,9 +412,9 @@ class Document:
 
 
 def estimate_cell(one: Estimate, decimals: int = 2) -> Cell:
-    """An estimate, with its interval where there is one."""
+    """An estimate, with its interval where there is one. Sentences below the table say why there is none."""
     ends = interval(one.low, one.high, decimals)
-    return Cell(text=number(one.value, decimals), ends="" if one.value is None or is_absent(ends) else ends)
+    return Cell(text=number_or(BELOW, one.value, decimals), ends="" if one.value is None or is_absent(ends) else ends)
 
 
 def to_know(lines: Iterable[Words]) -> Iterator[Block]:

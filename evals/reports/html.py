@@ -34,6 +34,8 @@ from evals.reports.wording import count, counted, interval, is_absent, label, li
 PACKAGE = "evals.reports"
 TEMPLATES = Path(__file__).parent / "templates"
 
+_CODE = re.compile("`([^`]+)`")
+
 GLYPHS = {"good": "●", "weak": "▲", "not measured": "○"}
 """A mark's sign, beside its word."""
 
@@ -101,14 +103,19 @@ def inline(text: Words) -> Markup:
     return Markup("").join(_part(part) for part in parts_of(text))
 
 
+def coded(text: str) -> Markup:
+    """A text in which what stands in backticks is shown as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(text)))))
+
+
 def _shown(blocks: Iterable[Block]) -> list[Shown]:
     return list(blocks_of(blocks, "html"))
 
 
 def _part(part: str) -> Markup:
-    said = escape(plain(str(part)))
     if type(part) is str:
-        return Markup(_CODE.sub(r"<code>\1</code>", str(said)))
+        return coded(part)
+    said = escape(plain(str(part)))
     match part:
         case Strong():
             return Markup("<strong>{}</strong>").format(said)
@@ -124,10 +131,6 @@ def _part(part: str) -> Markup:
             sign = Markup('<span class="mark {}"><span aria-hidden="true">{}</span> {}</span>')
             return sign.format(part.replace(" ", "-"), GLYPHS[part], said)
     return said
-
-
-_CODE = re.compile("`([^`]+)`")
-"""What is to be typed, in a text of ours, after it was made harmless. Names of anyone's are of kinds of their own."""
 
 
 def _signed(name: Signed) -> Markup:

@@ -16,7 +16,10 @@ def test_a_report_says_what_it_was_made_of(tmp_path: Path) -> None:
     made = {"data": "a*b.json", "seed": 0, "labels": None}
     files = write(tmp_path / "found", "audit", {"a": [1.5, float("nan")], "b": float("inf")}, Document("Audit"), made)
     assert [file.name for file in files] == ["index.html", "report.md", "report.json"]
-    text, figures = (file.read_text(encoding="utf-8") for file in files)
+    shown, text, figures = (file.read_text(encoding="utf-8") for file in files)
+    assert "<h1><bdi>Audit</bdi></h1>" in shown
+    assert "<dt>Data</dt><dd><bdi>a*b.json</bdi></dd>" in shown
+    assert "Labels" not in shown, "there are none"
     assert text == "# Audit\n\nMade of: data a\\*b.json; seed 0.\n"
     assert json.loads(figures) == {
         "study": "audit",

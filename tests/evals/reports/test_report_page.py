@@ -113,6 +113,21 @@ def test_what_a_page_filters_folds_and_draws_is_marked_for_its_script() -> None:
     assert shown.index("</header>") < shown.index("data-filters"), "filters stay in sight below the header"
 
 
+def test_a_text_that_repeats_itself_is_cut_and_flagged_and_can_be_unfolded() -> None:
+    babble = "I 's a lot of the company . " * 40
+    shown = body_of(Claims([Claim(babble), Claim("It is.")]))
+    assert shown.count("Repeats itself.</strong>") == 1
+    assert shown.count("<summary>more</summary>") == 1
+    assert shown.replace("&#39;", "'").count(babble) == 1, "whole where it is unfolded"
+
+
+def test_what_is_to_be_typed_is_code_and_names_stay_as_they_are() -> None:
+    shown = body_of("Give `--human <b>`.", Notes(["`--all`"]), Table(["a", "b"], [["`x`", Name("`y`")]]))
+    assert "Give <code>--human &lt;b&gt;</code>." in shown
+    assert "<li><code>--all</code></li>" in shown
+    assert "<bdi>`y`</bdi>" in shown
+
+
 def test_nothing_of_anyone_s_becomes_part_of_the_page() -> None:
     shown = body_of(
         Text((HOSTILE, Strong(HOSTILE), Name(HOSTILE), Link(HOSTILE, "x"))),
