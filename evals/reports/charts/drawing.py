@@ -21,7 +21,7 @@ ROW = 30
 NARROW, NARROW_CELL = 260, 40
 """The widths on a telephone: of a chart, and of a cell of one that goes by cells."""
 
-ROOM, ROOM_OF_LABELS = 14, 34
+ROOM, ROOM_OF_LABELS = 14, 44
 """Pixels around a chart in a page, and on its left: a browser's font may be wider than the one it was laid out with."""
 
 
