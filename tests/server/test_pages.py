@@ -429,7 +429,7 @@ def test_verdicts_of_every_kind_are_told(reader: Reader, store: Store) -> None:
     assert rows[2][1:] == ["none", "✕ Failed", "line 3 lacks the field method"]
     assert rows[3][1:] == ["discovery", "No scores", "Details of the answer\n, line 4\nNote: a name came twice"]
     assert rows[4][1:] == ["none", "Answered", "Four."]
-    assert rows[5][1:] == ["none", "✕ Failed", "the sample has no `response`"]
+    assert rows[5][1:] == ["none", "✕ Failed", "the sample has no response"]
     assert rows[5][0].startswith("no id")
     summary = reader.find(".passage summary")
     summary.send_keys(Keys.ENTER)
