@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from evals.arena.battles import SHARES, A, B, Battles
 from evals.arena.standings import counted_meetings
-from evals.stats.paired import LEVEL, Paired, paired
+from evals.stats.paired import LEVEL, Paired
+from evals.stats.shares import paired_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,10 @@ def position(orders: NDArray[np.int32], items: ArrayLike, *, level: float = LEVE
     gain = SHARES[orders[both, 0]] - SHARES[orders[both, 1]]  # of A, by being shown first
     chosen = first_chosen(orders)
     return Position(
-        paired(flipped.astype(np.float64), question[both], level=level, seed=seed),
+        paired_shares(flipped.astype(np.float64), question[both], null=0.0, level=level, seed=seed),
         int((gain > 0).sum()),
         int((gain < 0).sum()),
-        paired(chosen.ravel(), np.repeat(question, 2), null=0.5, level=level, seed=seed),
+        paired_shares(chosen.ravel(), np.repeat(question, 2), level=level, seed=seed),
     )
 
 
@@ -136,7 +137,7 @@ def _longer(battles: Battles, seed: int) -> Paired:
     first, second = battles.style[:, 0, 0], battles.style[:, 1, 0]
     won = _side(battles.preference, A, B)
     longer = np.where(first > second, won, np.where(first < second, 1 - won, np.nan))
-    return paired(longer, battles.question.codes, null=0.5, seed=seed)
+    return paired_shares(longer, battles.question.codes, seed=seed)
 
 
 def _own(battles: Battles, seed: int) -> list[OwnAnswers]:
@@ -149,7 +150,7 @@ def _own(battles: Battles, seed: int) -> list[OwnAnswers]:
         taken = np.where(battles.first == model, battles.share, np.where(battles.second == model, 1 - battles.share, np.nan))
         by_itself = battles.judge.codes == judge
         own, others = (
-            paired(np.where(mask, taken, np.nan), battles.question.codes, null=0.5, seed=seed) for mask in (by_itself, ~by_itself)
+            paired_shares(np.where(mask, taken, np.nan), battles.question.codes, seed=seed) for mask in (by_itself, ~by_itself)
         )
         found.append(OwnAnswers(model, own, others))
     return found

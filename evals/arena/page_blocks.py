@@ -13,7 +13,7 @@ from evals.arena.standings import OVERALL
 from evals.reports import html
 from evals.reports.charts.drawing import Drawing
 from evals.reports.document import Block, Cell, Chart, Choice, Examples, Facts, Heading, Legend, Name, Only, Table, Text
-from evals.reports.wording import NONE, count, counted, interval, line, number
+from evals.reports.wording import NONE, absent, count, counted, interval, line, number
 
 MOST = 30
 """Models that the table of meetings shows."""
@@ -134,7 +134,7 @@ def _part_table(report: Figures, one: Figures, title: str) -> Table:
 def _stacked(cell: Figures | None) -> list[str | Cell]:
     """A bar as long as the shares of its parts, and the figures."""
     if cell is None:
-        return [Cell(bars=[]), *[NONE] * 5, "0"]
+        return [Cell(bars=[]), absent("no game"), *[NONE] * 4, "0"]
     both = cell["not_bad"] - cell["win"]
     bars = [("win", cell["win"]), ("both", both), ("even", cell["tie"] - both), ("lose", cell["lose"])]
     widths = [(name, f"{100 * share:.2f}") for name, share in bars if share > 0]
@@ -170,7 +170,8 @@ def _meetings(report: Figures) -> Iterator[Block]:
     cut = f" The first {MOST} models; report.json has all." if len(order) > MOST else ""
     yield Heading("Head to head", key="meetings")
     yield (
-        "What the model of the row takes of its games with the model of the column, a tie being one half, and of how many." + cut
+        "What the model of the row takes of its games with the model of the column, a tie being one half, and of how many; a "
+        "dash where they did not meet." + cut
     )
     rows = [(names[one], *(_meeting(report, one, other) for other in shown)) for one in shown]
     yield Table(("Model", *(Name(names[one]) for one in shown)), rows, label="Table of meetings", kind="meetings")

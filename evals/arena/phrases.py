@@ -8,7 +8,9 @@ from typing import Any
 from evals.arena.biases import MOST_CIRCLES
 from evals.arena.standings import OVERALL
 from evals.reports.wording import (
+    ALIKE,
     NONE,
+    absent,
     chance,
     counted,
     interval,
@@ -16,6 +18,7 @@ from evals.reports.wording import (
     line,
     listed,
     number,
+    number_or,
     percent,
     percents,
     share_with_interval,
@@ -93,9 +96,8 @@ def lead(report: Figures) -> str:
     behind = ranked[len(best) :]
     level = [names[model] for model in behind if model in report["ratings"]["level"]]
     text = f"{_some(names[model] for model in best)} {'come first together' if len(best) > 1 else 'comes first'}"
-    text += f", with a rating of {number(rating, 0)}"
-    if len(best) == 1 and (low := rated[best[0]]["low"]) is not None:
-        text += f" ({interval(low, rated[best[0]]['high'], 0)})"
+    low, high = (rated[best[0]][end] if len(best) == 1 else None for end in ("low", "high"))
+    text += f", with a rating of {with_interval(rating, low, high, 0)}"
     them = "them" if len(best) > 1 else "it"
     if behind and not level:
         text += f", clearly ahead of {'all others' if len(behind) > 1 else names[behind[0]]}"
@@ -128,6 +130,18 @@ def rank(report: Figures, model: int) -> int | None:
     """A model's rank: one more than there are models whose rating is above its own for sure."""
     found: int | None = report["ratings"]["models"][model]["rank"]
     return found
+
+
+def rating_ends(report: Figures, model: int, prefix: str = "", decimals: int = 1) -> str:
+    """The interval of a model's rating, by resamples or with the prefix ``sandwich_``, or why it has none."""
+    one = report["ratings"]["models"][model]
+    why = "no rating" if one["rating"] is None else "too few games"
+    low, high = one[f"{prefix}low"], one[f"{prefix}high"]
+    if low is not None and low == high and report["models"][model] == report["options"]["anchor"]:
+        return absent("the anchor")
+    if low is not None and low == high and not report["counts"]["decided"]:
+        return absent("no game has a winner")
+    return interval(low, high, decimals, why)
 
 
 def how_rated(report: Figures) -> str:
@@ -166,9 +180,7 @@ def bias_rows(report: Figures) -> list[tuple[str, str, str]]:
         (
             "Of games with one winner, those that the longer answer wins",
             _share(found["longer"], "game"),
-            "far from one half, length decides, or goes with what does"
-            if found["longer"]["count"]
-            else "no such game of which both lengths are known",
+            _by_length(found["longer"]),
         ),
     ]
     for own in found["own"]:
@@ -191,6 +203,14 @@ def bias_rows(report: Figures) -> list[tuple[str, str, str]]:
     more = " or more" if len(circles) >= MOST_CIRCLES else ""
     rows.append(("Models that beat each other in a circle", f"{len(circles)}{more}", "; ".join(circles) or "none"))
     return rows
+
+
+def _by_length(longer: Figures) -> str:
+    if not longer["count"]:
+        return "no such game of which both lengths are known"
+    if longer["low"] <= 0.5 <= longer["high"]:
+        return "one half lies within the interval, so no leaning to length is shown"
+    return "away from one half, length decides, or goes with what does"
 
 
 def _no_own(report: Figures) -> str:
@@ -240,16 +260,18 @@ def win_rate_headings(found: Figures) -> list[str]:
 def win_rate_cells(found: Figures, one: Figures) -> list[str]:
     """A model's win rate against the baseline: the rate, its interval, p, questions, the lead, and questions needed."""
     rate, ahead = one["rate"], one["ahead"]
-    gap = NONE
+    gap = absent("none is behind" if ahead is None else "no question in common")
     if ahead is not None and ahead["mean"] is not None:
-        mean, low, high = (None if ahead[part] is None else 100 * ahead[part] for part in ("mean", "low", "high"))
+        given = [ahead[part] for part in ("mean", "low", "high")]
+        mean, low, high = (None if part is None else 100 * min(1, max(-1, part)) for part in given)
         gap = with_interval(mean, low, high, 1)
-    needed = [number(count, 0) for count in one["needed"]]
+    alike = ALIKE if rate["items"] > 1 else "one question only"
+    needed = [number_or(alike, count, 0) for count in one["needed"]]
     soft = [_with_ends(one["soft"])] if _has_soft(found) else []
     return [
         percent(rate["mean"]),
-        percents(*_within(rate)),
-        chance(one["adjusted"], 3),
+        percents(rate["low"], rate["high"]),
+        absent(alike) if one["adjusted"] is None else chance(one["adjusted"], 3),
         f"{rate['items']:,}",
         gap,
         *needed,
@@ -264,10 +286,4 @@ def _has_soft(found: Figures) -> bool:
 def _with_ends(soft: Figures | None) -> str:
     if soft is None:
         return NONE
-    return share_with_interval(soft["mean"], *_within(soft))
-
-
-def _within(rate: Figures) -> tuple[float | None, float | None]:
-    """The ends of a share's interval, which do not leave what shares there are."""
-    low, high = rate["low"], rate["high"]
-    return (None, None) if low is None else (max(0.0, low), min(1.0, high))
+    return share_with_interval(soft["mean"], soft["low"], soft["high"])

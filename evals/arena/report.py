@@ -21,6 +21,7 @@ from evals.arena.phrases import (
     names_of,
     rank,
     rate,
+    rating_ends,
     shares,
     style_words,
     win_rate_cells,
@@ -43,7 +44,7 @@ from evals.reports.document import (
 )
 from evals.reports.files import as_json, earlier, write_files
 from evals.reports.markdown import markdown
-from evals.reports.wording import NONE, count, counted, interval, label, line, listed, number
+from evals.reports.wording import BELOW, NONE, count, counted, interval, is_absent, label, line, listed, number, number_or
 from judges.errors import MagistrateError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -239,9 +240,9 @@ def _ratings_table(report: Figures, taken: Sequence[str] | None = None) -> Table
             (
                 number(rank(report, model), 0),
                 names[model],
-                number(one["rating"], 1),
-                interval(one["low"], one["high"], 1),
-                interval(one["sandwich_low"], one["sandwich_high"], 1),
+                number_or(BELOW, one["rating"], 1),
+                rating_ends(report, model),
+                rating_ends(report, model, "sandwich_"),
                 *([] if taken is None else [taken[model]]),
                 count(one["games"]),
                 *(_rated(models[model]) for models in known.values()),
@@ -256,7 +257,7 @@ def _ratings_table(report: Figures, taken: Sequence[str] | None = None) -> Table
 def _rated(one: Figures) -> Cell:
     ends = interval(one["low"], one["high"], 1)
     value = "" if one["rating"] is None else str(one["rating"])
-    return Cell(text=number(one["rating"], 1), ends="" if ends == NONE else ends, value=value)
+    return Cell(text=number(one["rating"], 1), ends="" if is_absent(ends) else ends, value=value)
 
 
 def _taken(report: Figures) -> list[str]:
@@ -295,7 +296,7 @@ def _short(report: Figures) -> Iterator[Block]:
     for model in report["order"]:
         one, cell = report["ratings"]["models"][model], overall[model]
         outcomes = "" if cell is None else " / ".join(f"{cell[part]:.0%}" for part in ("win", "tie", "lose"))
-        rated = (number(one["rating"], 0), interval(one["low"], one["high"], 0))
+        rated = (number(one["rating"], 0), rating_ends(report, model, decimals=0))
         rows.append((number(rank(report, model), 0), names[model], *rated, outcomes, count(one["games"])))
     yield Table(("rank", "model", "rating", "95% interval", "win / tie / lose", "games"), rows, [1])
     unscored, identical = counts["meaningful"] - counts["scored"], counts["comparisons"] - counts["meaningful"]

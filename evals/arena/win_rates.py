@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from evals.arena.battles import Battles
 from evals.arena.pairing import check_contestant
 from evals.stats.paired import Paired, adjusted, items_needed, least_seen, paired
+from evals.stats.shares import paired_shares
 
 DIFFERENCES = (0.05, 0.1)
 """Differences of a win rate from one half, for which the report gives the questions needed."""
@@ -63,7 +64,7 @@ def win_rates(battles: Battles, baseline: str, seed: int = 0) -> list[WinRate]:
                 np.where(as_first, share, 1 - share)[mask] for share in (battles.share, battles.probability)
             )
             question[model] = battles.question.codes[mask]
-    rates = {model: paired(taken[model], question[model], null=0.5, seed=seed) for model in taken}
+    rates = {model: paired_shares(taken[model], question[model], seed=seed) for model in taken}
     order = sorted(rates, key=lambda model: -rates[model].mean)
     values = adjusted([rates[model].p for model in order])
     ahead = [_ahead(taken[one], question[one], taken[other], question[other], seed) for one, other in pairwise(order)]
@@ -71,7 +72,7 @@ def win_rates(battles: Battles, baseline: str, seed: int = 0) -> list[WinRate]:
         WinRate(
             model,
             rates[model],
-            None if np.isnan(soft[model]).all() else paired(soft[model], question[model], null=0.5, seed=seed),
+            None if np.isnan(soft[model]).all() else paired_shares(soft[model], question[model], seed=seed),
             p,
             tuple(items_needed(rates[model].spread, difference) for difference in DIFFERENCES),
             least_seen(rates[model]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evals.data.labels import file_notes, metric_notes, remarks
 from evals.meta.estimate import Estimates, MetricEstimate
 from evals.reports.document import Block, Document, Table, to_know
-from evals.reports.wording import NONE, count, counted, fault_lines, number, with_interval
+from evals.reports.wording import BELOW, absent, count, counted, fault_lines, number, with_interval
 from evals.stats.corrected import Corrected
 from evals.stats.corrected_rates import CorrectedRate
 
@@ -57,12 +57,15 @@ def _rate_row(one: MetricEstimate) -> tuple[str, ...]:
         with_interval(known.human, known.human_low, known.human_high),
         _rate(one.rate),
         _rate(one.rogan_gladen),
-        *(NONE if value != value else number(value, 2) for value in (known.sensitivity, known.specificity)),
+        *(
+            absent(f"no label {which}") if value != value else number(value, 2)
+            for value, which in ((known.sensitivity, "passes"), (known.specificity, "fails"))
+        ),
     )
 
 
 def _rate(rate: CorrectedRate | None) -> str:
-    return NONE if rate is None else with_interval(rate.estimate, rate.low, rate.high)
+    return absent(BELOW) if rate is None else with_interval(rate.estimate, rate.low, rate.high)
 
 
 def _remarks(found: Estimates) -> Iterator[str]:

@@ -124,8 +124,14 @@ async def measure(
         else:
             values[number] = one.value
             notes.update([one.note] if one.note else [])
-    how = {"rounds": options.rounds, "seed": options.seed}
-    by_kind = {one.kind: grouped_intervals(values, one.chosen, len(one.found.attributes), **how) for one in kinds}
+    # Only where both occur: values of any other scale may all be 0.
+    shares = set(values[~np.isnan(values)]) == {0.0, 1.0}
+    by_kind = {
+        one.kind: grouped_intervals(
+            values, one.chosen, len(one.found.attributes), rounds=options.rounds, seed=options.seed, shares=shares
+        )
+        for one in kinds
+    }
     return Proficiency(predictions.model, values, list(faults.values()), notes, by_kind)
 
 
@@ -165,7 +171,9 @@ def calibrate(truth: Affinities, generation: Affinities, options: Options, value
     # A cell is a row of its own, in the group of its attribute; those of one instance are drawn together.
     groups = np.tile(np.arange(width), len(differs))[:, None]
     instances = np.repeat(np.arange(len(differs)), width)
-    distance = grouped_intervals(differs.ravel(), groups, width, rounds=options.rounds, seed=options.seed, clusters=instances)
+    distance = grouped_intervals(
+        differs.ravel(), groups, width, rounds=options.rounds, seed=options.seed, clusters=instances, shares=True
+    )
     return Calibration(generation.of, distance, rank_correlation(here, there))
 
 

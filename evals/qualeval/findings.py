@@ -9,6 +9,7 @@ from typing import Any
 from evals.qualeval.rows import PLURAL, SINGULAR, Report, kinds, models, named, proficiency_rows
 from evals.reports.wording import (
     NONE,
+    absent,
     counted,
     digits,
     first_few,
@@ -147,10 +148,11 @@ def label_rows(report: Report) -> list[tuple[str, ...]]:
         (line(pair["label"]), _estimate(pair["share"]), line(pair["domain"]), *map(_estimate, (pair["prior"], pair["agreement"])))
         for pair in found.get("pairs", [])
     ]
-    rows += [(line(name), percent(share), NONE, NONE, NONE) for name, share in found.get("labels", {}).items()]
+    labels, domains = found.get("labels", {}), found.get("domains", {})
+    rows += [(line(name), percent(share), absent("no domain left"), NONE, NONE) for name, share in labels.items()]
     if found.get("rare"):
-        rows.append((f"other: {counted(found['rare'], 'rare label')}", percent(found["other"]), NONE, NONE, NONE))
-    return rows + [(NONE, NONE, line(name), percent(prior), NONE) for name, prior in found.get("domains", {}).items()]
+        rows.append((f"other: {counted(found['rare'], 'rare label')}", percent(found["other"]), absent("too rare"), NONE, NONE))
+    return rows + [(absent("no label left"), NONE, line(name), percent(prior), NONE) for name, prior in domains.items()]
 
 
 def label_words(report: Report) -> str:

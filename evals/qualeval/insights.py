@@ -15,7 +15,8 @@ from judges.qualeval import PLURAL, Insight, Kind
 
 Scope = Kind | Literal["all"]
 
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:\s?%)?")
+_PERCENT = r"%|per ?cent\b|percentage points?\b"
+_NUMBER = re.compile(rf"(?<!\w)(?<!\d\.)(?:\d+(?:,\d{{3}})*(?:\.\d+)?|\.\d+)(?:\s?(?:{_PERCENT}))?", re.IGNORECASE)
 _HIGHEST = re.compile(r"\b(?:highest|best|strongest|most proficient)\b", re.IGNORECASE)
 _LOWEST = re.compile(r"\b(?:lowest|worst|weakest|least proficient)\b", re.IGNORECASE)
 
@@ -132,8 +133,8 @@ def check(text: str, tables: Tables) -> Sentence:
     """Hold a sentence against the tables.
 
     A number is right where a figure of an attribute that the sentence names, or of any where it names none, rounds to it at the
-    number's own digits, as a share or in percent. "Highest" and "lowest" are right where the one attribute that the sentence
-    names has the highest or lowest proficiency of its kind.
+    number's own digits, in percent where the sentence says so. "Highest" and "lowest" are right where the one attribute that the
+    sentence names has the highest or lowest proficiency of its kind.
     """
     named, rest = _named(text, [*tables.priors])
     figures = [figure for attribute in named or tables.priors for figure in tables.values(attribute)]
@@ -161,14 +162,13 @@ def _named(text: str, attributes: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _where(number: str, figures: Sequence[tuple[str, float]]) -> str | None:
-    percent = number.endswith("%")
-    digits = number.rstrip("% ").replace(",", "")
+    digits = re.match(r"[\d.,]+", number)[0].replace(",", "")  # type: ignore[index]  # a number begins with them
+    percent = not number[-1].isdigit()
     said, decimals = float(digits), len(digits.partition(".")[2])
     half = 0.5 * 10**-decimals + 1e-9
     for what, figure in figures:
         whole = what.startswith(("number", "attributes", "instances"))
-        ways = (figure,) if whole else (figure * 100,) if percent else (figure, figure * 100)
-        if not (percent and whole) and any(abs(way - said) <= half for way in ways):
+        if not (percent and whole) and abs((figure * 100 if percent else figure) - said) <= half:
             return what
     return None
 

@@ -35,6 +35,7 @@ from evals.reports.charts.drawing import Drawing
 from evals.reports.document import (
     Block,
     Chart,
+    Claim,
     Claims,
     Document,
     Examples,
@@ -58,7 +59,7 @@ from evals.reports.document import (
 )
 from evals.reports.files import write_files
 from evals.reports.markdown import markdown
-from evals.reports.wording import NONE, counted, digits, first_few, interval, line, listed, number
+from evals.reports.wording import NONE, counted, digits, first_few, interval, is_absent, line, listed, number
 from evals.stats.bootstrap import LEVEL
 from judges.errors import MagistrateError
 from judges.qualeval import Kind
@@ -215,9 +216,9 @@ def _head(report: Report) -> Iterator[Block]:
     if names:
         overall = [model["overall"] for model in report["models"]]
         title = line(report["metric"]["title"])
-        ends = [interval(one["low"], one["high"], places) for one in overall]
+        ends = [interval(one["low"], one["high"], places, tables.too_few(one)) for one in overall]
         values = [number(one["value"], places) for one in overall]
-        shown = [f"{LEVEL:.0%} interval {one}" if one != NONE else "no interval" for one in ends]
+        shown = [one.replace(NONE, "no interval") if is_absent(one) else f"{LEVEL:.0%} interval {one}" for one in ends]
         lines = [(f"{title}, {one}", counted(each["instances"], "instance")) for one, each in zip(shown, overall, strict=True)]
         tags = [{"model": place} for place in range(len(names))]
         yield Only("html", [Headline(list(zip(names.values(), values, lines, strict=True)), tags)])
@@ -289,12 +290,11 @@ def _insights(report: Report) -> Iterator[Block]:
 def _claims(one: Mapping[str, Any]) -> Block:
     if not one["sentences"]:
         return Text(f"None{': ' + one['reason'] if one['reason'] else ''}.", "aside")
-    return Claims(
-        [
-            (said["text"], said["flag"], [f"{found['number']}: {found['where']}" for found in said["checked"] if found["where"]])
-            for said in one["sentences"]
-        ]
-    )
+    return Claims([Claim(said["text"], said["flag"], _confirmed(said)) for said in one["sentences"]])
+
+
+def _confirmed(said: Mapping[str, Any]) -> list[str]:
+    return [f"{found['number']}: {found['where']}" for found in said["checked"] if found["where"]]
 
 
 def _figures(report: Report, sets: Mapping[str, list[Row]], drawn: Mapping[str, Drawing]) -> Iterator[Block]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evals.qualeval.rows import ENOUGH, Report, Row, models, named
 from evals.reports.document import Table, Tags
-from evals.reports.wording import count, digits, interval, line, number, percent, percents
+from evals.reports.wording import absent, count, counted, digits, interval, line, number, percent, percents
 from evals.stats.bootstrap import LEVEL
 from judges.qualeval import Kind
 
@@ -82,7 +82,13 @@ def _priors(report: Report, rows: Sequence[Row]) -> Table:
 def _proficiency(report: Report, rows: Sequence[Row]) -> Table:
     places = digits(report["metric"]["scale"])
     cells = [
-        (row["attribute"], row["model"], number(row["value"], places), interval(row["low"], row["high"], places), _instances(row))
+        (
+            row["attribute"],
+            row["model"],
+            number(row["value"], places),
+            interval(row["low"], row["high"], places, too_few(row)),
+            _instances(row),
+        )
         for row in named(report, rows)
     ]
     headings = ("Attribute", "Model", line(report["metric"]["title"]), INTERVAL, "Instances")
@@ -95,8 +101,8 @@ def _calibration(report: Report, rows: Sequence[Row]) -> Table:
             row["attribute"],
             row["model"],
             percent(row["distance"]),
-            percents(row["low"], row["high"]),
-            number(row["correlation"], 2),
+            percents(row["low"], row["high"], too_few(row)),
+            absent(_uncorrelated(row)) if row["correlation"] is None else number(row["correlation"], 2),
             _instances(row),
         )
         for row in named(report, rows)
@@ -124,6 +130,15 @@ def _pairs(report: Report, rows: Sequence[Row]) -> Table:
     ]
     headings = ("Attribute", "With", "Instances with both", "Of the instances of the rarer")
     return Table(headings, cells, 2, title(report, "pairs"))
+
+
+def too_few(row: Row) -> str:
+    """Why a figure has no interval."""
+    return f"{counted(row['instances'], 'instance')} only" if row["instances"] else "no instance"
+
+
+def _uncorrelated(row: Row) -> str:
+    return "one side is all the same" if row["instances"] > 1 else too_few(row)
 
 
 def _by_model(rows: Sequence[Row]) -> list[Tags]:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from evals.reports.wording import BELOW, Estimate, interval, is_absent, number_or, repeats_itself
+
 if TYPE_CHECKING:
     from markupsafe import Markup
 
@@ -129,14 +131,33 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """Sentences that were held against figures.
+class Claim:
+    """A sentence that was held against figures.
 
     Attributes:
-        rows: Each sentence, what in it is contradicted, if anything, and what is confirmed.
+        text: The sentence.
+        wrong: What in it is contradicted, if anything.
+        right: What in it is confirmed.
     """
 
-    rows: Sequence[tuple[str, str | None, Sequence[str]]]
+    text: str
+    wrong: str | None = None
+    right: Sequence[str] = ()
+
+    @property
+    def warnings(self) -> list[tuple[str, str]]:
+        """What a reader is warned of: in a word, and why."""
+        found = [("Contradicted", f"It {self.wrong}.")] if self.wrong else []
+        if repeats_itself(self.text):
+            found.append(("Repeats itself", "It says the same again and again, as a model does that is too weak for this."))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Sentences that were held against figures. Of long ones there is the beginning, and on a page the rest to unfold."""
+
+    rows: Sequence[Claim]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +409,12 @@ class Document:
         """The charts of the Markdown: file names to PNG."""
         found = [block for block in blocks_of(self.blocks, "markdown") if isinstance(block, Chart)]
         return {f"{chart.name}.png": chart.drawing.png() for chart in found}
+
+
+def estimate_cell(one: Estimate, decimals: int = 2) -> Cell:
+    """An estimate, with its interval where there is one. Sentences below the table say why there is none."""
+    ends = interval(one.low, one.high, decimals)
+    return Cell(text=number_or(BELOW, one.value, decimals), ends="" if one.value is None or is_absent(ends) else ends)
 
 
 def to_know(lines: Iterable[Words]) -> Iterator[Block]:

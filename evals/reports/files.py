@@ -6,11 +6,14 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evals.reports.document import Document
+from evals.reports.document import Document, Facts, Heading
+from evals.reports.html import page
 from evals.reports.markdown import escaped, markdown
+from evals.reports.wording import line
 from judges.data.files import atomic_write
 from judges.data.samples import well_formed
 from judges.errors import MagistrateError, reason_of
@@ -25,7 +28,7 @@ def write(
     others: Mapping[str, str | bytes] | None = None,
     sometimes: Collection[str] = (),
 ) -> list[Path]:
-    """Write ``report.md``, ``report.json`` and other files, each whole or not at all, and return them.
+    """Write ``index.html``, ``report.md``, ``report.json`` and other files, each whole or not at all, and return them.
 
     Args:
         folder: Where to; it is made if need be.
@@ -45,8 +48,15 @@ def write(
     drawn = {**document.pictures(), **(others or {})}
     kept = {name: digest for name, digest in _written(folder).items() if name not in sometimes}
     whole = {"study": study, "made": known, "files": kept | {name: _digest(data) for name, data in drawn.items()}, **figures}
-    files = {"report.md": f"{markdown(document)}\nMade of: {told}.\n", "report.json": as_json(whole), **drawn}
-    return write_files(folder, files, sometimes)
+    texts = {"index.html": _page(document, study, known), "report.md": f"{markdown(document)}\nMade of: {told}.\n"}
+    return write_files(folder, {**texts, "report.json": as_json(whole), **drawn}, sometimes)
+
+
+def _page(document: Document, study: str, made: Mapping[str, object]) -> str:
+    facts = Facts([(name[:1].upper() + name[1:], line(str(value))) for name, value in made.items()])
+    blocks = [*document.blocks, Heading("How this was made", key="making"), facts]
+    foot = "Made by Magistrate. The same figures are in report.json and report.md."
+    return page(replace(document, blocks=blocks, kicker=study, foot=foot))
 
 
 def write_files(

@@ -29,10 +29,12 @@ from evals.reports.document import (
     blocks_of,
     parts_of,
 )
-from evals.reports.wording import count, counted, interval, label, line, listed, number, plain
+from evals.reports.wording import count, counted, interval, is_absent, label, line, listed, number, opening, plain
 
 PACKAGE = "evals.reports"
 TEMPLATES = Path(__file__).parent / "templates"
+
+_CODE = re.compile("`([^`]+)`")
 
 GLYPHS = {"good": "●", "weak": "▲", "not measured": "○"}
 """A mark's sign, beside its word."""
@@ -74,8 +76,9 @@ def environment(package: str = PACKAGE) -> Environment:
         lstrip_blocks=True,
         finalize=plain,  # whatever a template shows comes through here, so no text of anyone's is forgotten
     )
-    words = (number, count, line, label, listed, counted, interval, inline)
+    words = (number, count, line, label, listed, counted, interval, inline, opening)
     made.filters |= {one.__name__: one for one in words} | {"kind": lambda block: type(block).__name__, "shown": _shown}
+    made.tests["absent"] = is_absent
     made.globals |= {
         "light": theme.LIGHT,
         "dark": theme.DARK,
@@ -100,11 +103,18 @@ def inline(text: Words) -> Markup:
     return Markup("").join(_part(part) for part in parts_of(text))
 
 
+def coded(text: str) -> Markup:
+    """A text in which what stands in backticks is shown as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(text)))))
+
+
 def _shown(blocks: Iterable[Block]) -> list[Shown]:
     return list(blocks_of(blocks, "html"))
 
 
 def _part(part: str) -> Markup:
+    if type(part) is str:
+        return coded(part)
     said = escape(plain(str(part)))
     match part:
         case Strong():

@@ -7,6 +7,7 @@ import re
 from evals.reports.document import (
     Cell,
     Chart,
+    Claim,
     Claims,
     Document,
     Facts,
@@ -22,7 +23,7 @@ from evals.reports.document import (
     blocks_of,
     parts_of,
 )
-from evals.reports.wording import line
+from evals.reports.wording import line, opening
 
 _ANYWHERE = r"[\\`*{}\[\]<>#|~&!$]|(?<![^\W_])_|_(?![^\W_])"
 _MARKUP = re.compile(rf"{_ANYWHERE}|^[-+=]|(?:(?<=^\d)|(?<=^\d\d))[.)](?=\s)")
@@ -72,15 +73,15 @@ def _block(block: Shown) -> str:
         case Ranking(rows):
             return "\n".join(f"{place}. **{escaped(name)}**: {escaped(text)}" for place, (name, text) in enumerate(rows, start=1))
         case Claims(rows):
-            return "\n".join(f"- {escaped(text)}{_contradicted(wrong)}" for text, wrong, _ in rows)
+            return "\n".join(f"- {escaped(opening(one.text))}{_warned(one)}" for one in rows)
         case Text(text):
             return _words(text)
         case _:
             raise TypeError(f"only a page shows {type(block).__name__}")
 
 
-def _contradicted(wrong: str | None) -> str:
-    return "" if wrong is None else f" **Contradicted.** It {escaped(wrong)}."
+def _warned(one: Claim) -> str:
+    return "".join(f" **{word}.** {escaped(why)}" for word, why in one.warnings)
 
 
 def _words(text: Words) -> str:

@@ -10,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table as Grid
 
 from evals.reports.document import Claims, Document, Facts, Heading, Notes, Ranking, Table, Text, Words, blocks_of, parts_of
-from evals.reports.wording import line
+from evals.reports.wording import line, opening
 
 WIDEST = 10_000
 """Columns that a table may take at the most."""
@@ -26,16 +26,17 @@ def show(document: Document, file: Path | None = None, console: Console | None =
             case Table():
                 _print_grid(console, block)
             case Notes(lines):
-                for one in lines:
-                    _print(console, f"- {_words(one)}")
+                for words in lines:
+                    _print(console, f"- {_words(words)}")
             case Ranking([], none=none):
                 _print(console, line(none))
             case Ranking(rows):
                 for place, (name, text) in enumerate(rows, start=1):
                     _print(console, f"{place}. {line(name)}: {line(text)}")
             case Claims(rows):
-                for text, wrong, _ in rows:
-                    _print(console, f"- {line(text)}{f' Contradicted: it {line(wrong)}.' if wrong else ''}")
+                for one in rows:
+                    warned = "".join(f" {word}: {line(why)}" for word, why in one.warnings)
+                    _print(console, f"- {line(opening(one.text))}{warned}")
             case Facts(rows):
                 for name, value in rows:
                     _print(console, f"{line(name)}: {line(value)}")

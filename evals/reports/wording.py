@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,7 +15,19 @@ from judges.errors import counted as counted
 NONE = "–"
 """Where there is no figure."""
 
+ALIKE = "all are the same"
+"""Why an interval that goes by how far values are apart does not exist."""
+
+BELOW = "see below"
+"""Why there is no figure, where sentences below the table say why."""
+
 LONGEST_LABEL = 80
+
+OPENING, OPENING_OF_REPEATED = 400, 100
+"""Characters of a passage that stand where it is, unless someone asks for the rest; fewer of one that repeats itself."""
+
+REPEATED, LEAST_REPEATED = 0.15, 200
+"""A text of so many bytes or more that packs into such a share of them says the same again and again; prose packs into 0.4."""
 
 # What does not show, or makes other text show in another order than it stands in. Right-to-left text needs none of it on a page
 # that has each text in an element of its own direction.
@@ -40,6 +53,25 @@ def label(text: str) -> str:
     return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 2].rstrip()} …"
 
 
+def repeats_itself(text: str) -> bool:
+    """Whether a text says the same again and again, as weak models do."""
+    said = text.encode(errors="replace")
+    return len(said) >= LEAST_REPEATED and len(zlib.compress(said)) < REPEATED * len(said)
+
+
+def opening(text: str) -> str:
+    """The beginning of a long passage, or all of a short one."""
+    most = OPENING_OF_REPEATED if repeats_itself(text) else OPENING
+    return text if len(text) <= 1.5 * most else beginning(text, most)
+
+
+def beginning(text: str, most: int) -> str:
+    """A text's first characters, as many or fewer, cut between words."""
+    cut = text[:most]
+    cut = cut[: cut.rfind(" ", most // 2)] if " " in cut[most // 2 :] else cut
+    return f"{cut.rstrip()} …"
+
+
 def digits(scale: Sequence[float]) -> int:
     """Decimals that a metric of this scale is shown with."""
     span = scale[1] - scale[0]
@@ -49,6 +81,11 @@ def digits(scale: Sequence[float]) -> int:
 def number(value: float | None, decimals: int = 3) -> str:
     """A figure, or the sign that there is none. A negative one has a minus, not a hyphen; what rounds to nothing has no sign."""
     return NONE if value is None else f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def number_or(why: str, value: float | None, decimals: int = 3) -> str:
+    """A figure, or the sign that there is none with the reason."""
+    return absent(why) if value is None else number(value, decimals)
 
 
 def count(value: float | None) -> str:
@@ -61,26 +98,52 @@ def percent(share: float | None) -> str:
     return NONE if share is None else f"{share:.1%}".replace("-", "\N{MINUS SIGN}")
 
 
-def percents(low: float | None, high: float | None) -> str:
+def absent(why: str = "") -> str:
+    """The sign that there is no figure, with the reason."""
+    return f"{NONE} ({why})" if why else NONE
+
+
+def is_absent(figure: str) -> bool:
+    """Whether a text only says that there is no figure."""
+    return figure.startswith(NONE)
+
+
+def percents(low: float | None, high: float | None, why: str = "") -> str:
     """An interval of a share of one, in percent; see ``interval``."""
-    return NONE if low is None or high is None or low == high else f"{percent(low)} to {percent(high)}"
+    return absent(why) if low is None or high is None else _ends(low, high, (percent(low), percent(high)), "0.1 points")
 
 
-def interval(low: float | None, high: float | None, decimals: int = 3) -> str:
-    """An interval, from its lower to its upper end. One of no width says only that resamples were alike, so it is not shown."""
-    return NONE if low is None or high is None or low == high else f"{number(low, decimals)} to {number(high, decimals)}"
+def interval(low: float | None, high: float | None, decimals: int = 3, why: str = "") -> str:
+    """An interval, from its lower to its upper end. One of no width says only that values were alike, so it is not shown.
+
+    Args:
+        low: Lower end; ``None`` where there is no interval.
+        high: Upper end, likewise.
+        decimals: Of the ends.
+        why: Why there is no interval, where there is none.
+    """
+    if low is None or high is None:
+        return absent(why)
+    return _ends(low, high, (number(low, decimals), number(high, decimals)), f"{10.0**-decimals:g}")
+
+
+def _ends(low: float, high: float, ends: tuple[str, str], step: str) -> str:
+    """The ends of an interval as they are shown; not where they would look alike."""
+    if ends[0] != ends[1]:
+        return f"{ends[0]} to {ends[1]}"
+    return absent(ALIKE if low == high else f"less than {step} wide")
 
 
 def with_interval(value: float | None, low: float | None, high: float | None, decimals: int = 3) -> str:
     """A figure, with its interval where there is one."""
     ends = interval(low, high, decimals)
-    return number(value, decimals) if value is None or ends == NONE else f"{number(value, decimals)} ({ends})"
+    return number(value, decimals) if value is None or is_absent(ends) else f"{number(value, decimals)} ({ends})"
 
 
 def share_with_interval(value: float | None, low: float | None, high: float | None) -> str:
     """A share of one in percent, with its interval where there is one."""
     ends = percents(low, high)
-    return percent(value) if value is None or ends == NONE else f"{percent(value)} ({ends})"
+    return percent(value) if value is None or is_absent(ends) else f"{percent(value)} ({ends})"
 
 
 class Estimate(Protocol):
@@ -92,11 +155,6 @@ class Estimate(Protocol):
     def low(self) -> float | None: ...
     @property
     def high(self) -> float | None: ...
-
-
-def estimated(one: Estimate, decimals: int = 2) -> str:
-    """An estimate, with its interval where there is one."""
-    return with_interval(one.value, one.low, one.high, decimals)
 
 
 def chance(p: float | None, decimals: int = 4) -> str:

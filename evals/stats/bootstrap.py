@@ -6,6 +6,9 @@ Rows are drawn, not the members of each group: in every round one resample serve
 they share in every round, and the size of a group varies as it would in another sample. The resamples are exact: N of N rows are
 drawn with replacement, all equally likely, by NumPy's PCG64. They depend on the seed and on N only.
 
+Rows that are all right, or all wrong, are alike in every resample, which says nothing of other rows. Where values are shares of
+right and wrong, such a group's interval is Jeffreys'.
+
 Means of few rows have intervals that are too narrow. Of normal values, one at 95% holds the true mean 84% of the time with five
 rows, 90% with ten and 93% with fifty (1,500 samples each). So each interval comes with its count.
 """
@@ -20,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evals.stats.ratings.rounds import check_rounds
 from judges.errors import MagistrateError
+from judges.intervals import jeffreys
 
 ROUNDS = 2_000
 LEVEL = 0.95
@@ -89,6 +93,7 @@ def grouped_intervals(
     seed: int = 0,
     level: float = LEVEL,
     clusters: ArrayLike | None = None,
+    shares: bool = False,
 ) -> Intervals:
     """The mean of every group with its percentile interval.
 
@@ -104,6 +109,7 @@ def grouped_intervals(
         level: How often the interval is to hold the true mean.
         clusters: ``(N,)`` what each row belongs to, as a number, where several rows are of one instance: clusters are then drawn
             in place of rows.
+        shares: Whether values are 0 or 1 and nothing between.
 
     Raises:
         MagistrateError: The arrays do not belong together, a value is infinite, a group is not there or is named twice, or there
@@ -130,6 +136,8 @@ def grouped_intervals(
     mean = mean.clip(lowest, highest)
     for group, means in _resampled(value, named, cluster[entries], number + 1, int(cluster.max(initial=-1)) + 1, rounds, seed):
         low[group], high[group] = np.quantile(means, tails).clip(lowest[group], highest[group])
+        if shares and lowest[group] == highest[group]:
+            low[group], high[group] = jeffreys(mean[group], len(np.unique(cluster[entries[named == group]])), level)
     missing = sizes - count
     overall = Interval(float(mean[-1]), float(low[-1]), float(high[-1]), int(count[-1]), int(missing[-1]))
     return Intervals(mean[:-1], low[:-1], high[:-1], count[:-1], missing[:-1], overall)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from evals.stats.paired import paired
+from evals.stats.paired import Paired, paired
 from judges.intervals import LEVEL as LEVEL
 from judges.intervals import jeffreys
 
@@ -37,6 +37,9 @@ class Figure:
         return cls(None, None, None, 0, reason)
 
 
+FEW = 10
+"""Items below which Student's interval of a share is not relied on."""
+
 NOTHING_COMPARED = "no sample has a score on both sides"
 
 
@@ -52,7 +55,10 @@ def mean(values: ArrayLike, *, level: float = LEVEL, reason: str = NOTHING_COMPA
     if not found.count:
         return Figure.none(reason)
     wide = found.high > found.low  # NaN is not larger either
-    return Figure(found.mean, found.low if wide else None, found.high if wide else None, found.count)
+    if wide:
+        return Figure(found.mean, found.low, found.high, found.count)
+    why = "all are the same" if found.count > 1 else "one sample tells nothing of others"
+    return Figure(found.mean, None, None, found.count, f"no interval: {why}")
 
 
 def distance(values: ArrayLike, *, level: float = LEVEL) -> Figure:
@@ -73,7 +79,8 @@ def share(values: ArrayLike, *, level: float = LEVEL, reason: str = NOTHING_COMP
     there = there[~np.isnan(there)]
     if not len(there):
         return Figure.none(reason)
-    return _jeffreys(float(there.mean()), len(there), len(there), level)
+    value = float(there.mean())
+    return Figure(value, *jeffreys(value, len(there), level), len(there))
 
 
 def share_of_items(values: ArrayLike, items: ArrayLike, *, level: float = LEVEL, reason: str = NOTHING_COMPARED) -> Figure:
@@ -93,15 +100,35 @@ def share_of_items(values: ArrayLike, items: ArrayLike, *, level: float = LEVEL,
     found = paired(values, items, level=level)
     if not found.count:
         return Figure.none(reason)
+    return Figure(found.mean, *jeffreys(found.mean, _worth(found, level), level), found.count)
+
+
+def paired_shares(values: ArrayLike, items: ArrayLike, *, null: float = 0.5, level: float = LEVEL, seed: int = 0) -> Paired:
+    """The mean of values from 0 to 1, tested against one half, with an interval that stays within the scale.
+
+    It is Student's of the items, as ``paired`` has it, and that of ``share_of_items`` where Student's cannot be: where it leaves
+    the scale, has no width, or is of fewer items than ``FEW``. Draws count one half; with many of them the latter is too wide
+    rather than too narrow.
+
+    Args:
+        values: ``(N,)``; NaN where nothing is measured.
+        items: ``(N,)`` of which item each is.
+        null: The mean that would be chance.
+        level: How often the interval is to hold the true mean.
+        seed: Of the test's draws.
+    """
+    found = paired(values, items, null=null, level=level, seed=seed)
+    if not found.count or (found.items >= FEW and 0 <= found.low < found.high <= 1):
+        return found
+    low, high = jeffreys(found.mean, _worth(found, level), level)
+    return replace(found, low=low, high=high)
+
+
+def _worth(found: Paired, level: float) -> float:
+    """How many independent zeros and ones tell as much as values that go together by item."""
     own = found.mean * (1 - found.mean)
-    worth = float(found.items)
-    if own > 0 and found.items > 1:
-        between = found.spread**2 / found.items
-        known = stats.t.ppf((1 + level) / 2, found.count - 1) / stats.t.ppf((1 + level) / 2, found.items - 1)
-        worth = min(float(found.count), own / between * known**2) if between > 0 else float(found.count)
-    return _jeffreys(found.mean, worth, found.count, level)
-
-
-def _jeffreys(value: float, worth: float, count: int, level: float) -> Figure:
-    """A share of ``count`` values that tell as much as ``worth`` independent ones."""
-    return Figure(value, *jeffreys(value, worth, level), count)
+    if own <= 0 or found.items < 2:
+        return float(found.items)
+    between = found.spread**2 / found.items
+    known = stats.t.ppf((1 + level) / 2, found.count - 1) / stats.t.ppf((1 + level) / 2, found.items - 1)
+    return min(float(found.count), own / between * known**2) if between > 0 else float(found.count)

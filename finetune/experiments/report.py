@@ -16,7 +16,7 @@ from evals.reports.document import Block, Chart, Document, Heading, Table, Text
 from evals.reports.files import as_json, write_files
 from evals.reports.html import page
 from evals.reports.markdown import markdown
-from evals.reports.wording import NONE, counted, label, line, number
+from evals.reports.wording import absent, counted, label, line, number
 from evals.stats.crossed import FEWEST
 from finetune.experiments.experiment import Experiment, Values
 from finetune.experiments.table import rows_of, table
@@ -188,4 +188,4 @@ def _between(means: Figures) -> float | None:
 
 
 def _ends(row: Figures) -> str:
-    return NONE if row["low"] is None else f"{_signed(row['low'])} to {_signed(row['high'])}"
+    return absent("too few instances") if row["low"] is None else f"{_signed(row['low'])} to {_signed(row['high'])}"

@@ -17,6 +17,7 @@ from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evals.reports.html import coded
 from evals.reports.verdict_page import page_policy
 from evals.reports.wording import plain
 from judges.errors import MagistrateError
@@ -50,7 +51,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=plain,  # applied to everything that a template shows, so that no text of a caller's is missed
     )
-    environment.filters |= {"number": number, "human_time": human_time, "machine_time": machine_time}
+    environment.filters |= {"number": number, "human_time": human_time, "machine_time": machine_time, "coded": coded}
     environment.globals |= {"batch_words": BATCH_WORDS, "model_words": MODEL_WORDS, "ended": ENDED}
     return environment
 

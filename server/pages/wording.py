@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from evals.reports.wording import beginning
 from server.store import Result
 
 BATCH_WORDS = {
@@ -72,9 +73,7 @@ class Passage:
         text = text.strip()
         if len(text) <= OPENING:
             return cls(text)
-        opening = text[:OPENING]
-        opening = opening[: opening.rfind(" ", OPENING // 2)] if " " in opening[OPENING // 2 :] else opening
-        return cls(f"{opening.rstrip()} …", text[:LONGEST], len(text) > LONGEST)
+        return cls(beginning(text, OPENING), text[:LONGEST], len(text) > LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

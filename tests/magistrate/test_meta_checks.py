@@ -48,7 +48,7 @@ def test_two_systems_are_compared(folder: Path) -> None:
     assert f"{one['low']:.3f} to {one['high']:.3f}" in told
     text = (folder / "found" / "report.md").read_text()
     assert text.startswith("# new against old\n")
-    assert "report: found/report.md" in told
+    assert "report: found/index.html" in told
 
 
 def test_verdicts_to_check_are_listed(folder: Path) -> None:

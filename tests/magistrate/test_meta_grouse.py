@@ -38,7 +38,7 @@ def test_a_judge_is_tried_and_goes_on_where_it_was(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"magistrate-tiny (per_metric=yes, prompts=card, max_tokens=256), {COUNT} cases" in done.stdout
     assert "The published rates are on GroUSE's own 144 cases, not on these" in " ".join(done.stdout.split())
-    assert f"report: {report / 'report.md'}" in done.stdout.replace("\n", "")
+    assert f"report: {report / 'index.html'}" in done.stdout.replace("\n", "")
     assert {file.name for file in report.iterdir()} >= {"report.md", "report.json", "matrix.png", "verdicts.jsonl"}
     found = json.loads((report / "report.json").read_text())
     assert [one["id"] for one in found["results"]] == [case.id for case in read_cases(limit=COUNT).cases]

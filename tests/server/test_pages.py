@@ -429,10 +429,10 @@ def test_verdicts_of_every_kind_are_told(reader: Reader, store: Store) -> None:
     assert rows[0][3].startswith("It keeps to the subject")
     assert rows[0][3].endswith("…\nRead all of it\n, line 1")
     assert rows[1][1:] == ["llm-eval", "○ Unscored", "the prompt has 9,120 tokens"]
-    assert rows[2][1:] == ["none", "✕ Failed", "line 3 lacks the field `method`"]
+    assert rows[2][1:] == ["none", "✕ Failed", "line 3 lacks the field method"]
     assert rows[3][1:] == ["discovery", "No scores", "Details of the answer\n, line 4\nNote: a name came twice"]
     assert rows[4][1:] == ["none", "Answered", "Four."]
-    assert rows[5][1:] == ["none", "✕ Failed", "the sample has no `response`"]
+    assert rows[5][1:] == ["none", "✕ Failed", "the sample has no response"]
     assert rows[5][0].startswith("no id")
     summary = reader.find(".passage summary")
     summary.send_keys(Keys.ENTER)

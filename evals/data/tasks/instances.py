@@ -63,10 +63,17 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The instances of a data set, and the rows that are none."""
+    """The instances of a data set, and the rows that are none.
+
+    Attributes:
+        instances: Those that were read.
+        faults: Rows that are none.
+        limited: Whether only the first rows were read, so that an answer to another row is no fault.
+    """
 
     instances: list[Instance]
     faults: list[Fault]
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ def read_dataset(task: Task, path: Path, limit: int | None = None, *, skip: int 
     if not instances:
         what = f": every row {next(iter(faults))}" if len(faults) == 1 else ""
         raise MagistrateError(f"{path} holds no row that task {task.name} can use{what}")
-    return Dataset(instances, list(faults.values()))
+    return Dataset(instances, list(faults.values()), limit is not None)
 
 
 def read_predictions(
@@ -166,7 +173,8 @@ def read_predictions(
             raise MagistrateError(f"{row.place}: `{row_id}` is answered at {places[row_id]} too; give each instance one answer")
         places[row_id] = row.place
         if row_id not in known:
-            add_fault(faults, "prediction for no instance of the data", row_id, model)
+            if not dataset.limited:
+                add_fault(faults, "prediction for no instance of the data", row_id, model)
         elif _is_answer(answer):
             answers[row_id] = answer
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evals.reports.document import Cell, Strip
-from evals.reports.wording import estimated, line, percent, share_with_interval
+from evals.reports.document import Cell, Strip, estimate_cell
+from evals.reports.wording import line, percent, share_with_interval
 from evals.stats.shares import Figure
 
 Given = Cell | tuple[Figure, Callable[[Figure], Cell]]
@@ -55,12 +55,12 @@ def share_cell(figure: Figure) -> Cell:
 
 def points_cell(figure: Figure) -> Cell:
     """A figure in points, with its interval."""
-    return Cell(text=estimated(figure, 2))
+    return estimate_cell(figure, 2)
 
 
 def exact_cell(figure: Figure) -> Cell:
     """A figure to three decimals, with its interval."""
-    return Cell(text=estimated(figure, 3))
+    return estimate_cell(figure, 3)
 
 
 def part_cell(value: float | None) -> Cell:

@@ -12,7 +12,7 @@ from evals.data.labels import file_notes, metric_notes, remarks
 from evals.meta.checks.audit import Audit, Intervals, MetricAudit
 from evals.reports.document import Block, Document, Heading, Table, to_know
 from evals.reports.files import finite_only
-from evals.reports.wording import NONE, count, counted, line, number, percent, percents
+from evals.reports.wording import BELOW, NONE, absent, count, counted, line, number, percent, percents
 from judges.data.samples import well_formed
 
 WIDE = 0.75
@@ -119,7 +119,7 @@ def _blocks(found: Audit) -> Iterator[Block]:
 def _interval_row(one: MetricAudit) -> tuple[str, ...]:
     found = one.intervals
     if found is None:
-        return (one.metric, count(one.labels), NONE, NONE, NONE, NONE, NONE, NONE)
+        return (one.metric, count(one.labels), absent(BELOW), *[NONE] * 5)
     decimals = 2
     return (
         one.metric,
@@ -140,8 +140,8 @@ def _worth_row(one: MetricAudit) -> tuple[str, ...]:
         number(one.error),
         count(one.without),
         count(listed),
-        percent(one.removed),
-        percent(listed / one.without if one.without else None),
+        absent(BELOW) if one.removed is None else percent(one.removed),
+        percent(listed / one.without) if one.without else absent("all have labels"),
         count(sum(one.unscored.values())),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evals.meta.checks.compare import Comparison, MetricComparison
 from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
-from evals.reports.wording import NONE, chance, count, counted, fault_lines, interval, number, percent
+from evals.reports.wording import ALIKE, chance, count, counted, fault_lines, interval, number, number_or, percent
 
 
 def document(found: Comparison) -> Document:
@@ -54,9 +54,9 @@ def _blocks(found: Comparison) -> Iterator[Block]:
                 percent(one.higher),
                 percent(one.equal),
                 percent(one.lower),
-                number(one.dz, 2),
-                number(one.least),
-                NONE if one.needed is None else count(one.needed),
+                number_or(_unknown(one), one.dz, 2),
+                number_or(_unknown(one), one.least),
+                number_or(_unknown(one), one.needed, 0),
                 count(one.items),
                 count(one.samples),
             )
@@ -69,6 +69,11 @@ def _blocks(found: Comparison) -> Iterator[Block]:
         "as are tested."
     )
     yield from to_know(_left_out(found))
+
+
+def _unknown(one: MetricComparison) -> str:
+    """Why it is not known how many items would show a difference."""
+    return "no difference" if one.difference == 0 else ALIKE
 
 
 def _verdict(one: MetricComparison, found: Comparison) -> str:

@@ -16,10 +16,16 @@ from evals.meta.grounded.matrix import HEADINGS, TITLES, UNLABELLED, matrix
 from evals.meta.grounded.reference import Likeness
 from evals.meta.grounded.study import LEVEL, Constant, Rate, Study
 from evals.reports.document import Block, Chart, Document, Heading, Only, Strong, Table, Text, to_know
-from evals.reports.wording import NONE, counted, fault_lines, interval, line, number, percent, percents
+from evals.reports.wording import BELOW, absent, counted, fault_lines, interval, line, number, number_or, percent, percents
 
 SIZE = 144
 """Cases of GroUSE's own set."""
+
+TOGETHER = "the six go together"
+"""Why their mean has no interval."""
+
+HERE = "as asked here"
+"""Whose prompts those of this judge are."""
 
 SHOWN = ("Finetuned Llama 3 8b", "GPT-4", "Human annotators")
 """Published rows that the terminal shows; the report has all."""
@@ -101,7 +107,7 @@ def published() -> Mapping[str, Any]:
 def document(report: Report) -> Document:
     """The report as a document."""
     whole = [*_head(report), *_rates(report), *_kinds(report), *_likeness(report), *_questions(report)]
-    blocks = [Only("terminal", list(_short(report))), Only("markdown", whole), *to_know(remarks(report))]
+    blocks = [Only("terminal", list(_short(report))), Only(("html", "markdown"), whole), *to_know(remarks(report))]
     return Document(f"Grounded answers: {called(report)}", blocks)
 
 
@@ -123,8 +129,8 @@ def likeness_rows(report: Report) -> list[list[str]]:
     """A row a metric: how far the judge goes together with the reference evaluator."""
     rows = []
     for metric, one in report.likeness.items():
-        figure, alone = ("F1, macro", NONE) if metric in FOLLOWING else ("Spearman", f"{one.one_sided:,}")
-        rows.append([TITLES[metric], figure, number(one.value, 2), f"{one.count:,}", alone])
+        figure, alone = ("F1, macro", absent("F1 counts them")) if metric in FOLLOWING else ("Spearman", f"{one.one_sided:,}")
+        rows.append([TITLES[metric], figure, number_or(BELOW, one.value, 2), f"{one.count:,}", alone])
     return rows
 
 
@@ -140,7 +146,7 @@ def _short(report: Report) -> Iterator[Block]:
         rows.append((title, own, ends, _hundredths(found.constants[metric].rate), f"{rate.unscored:,}"))
         beside.append((title, own, *(f"{evaluators[name][metric]:.1f}" for name in SHOWN)))
     total = _hundredths(found.total)
-    rows.append(("mean", total, NONE, _hundredths(found.constant), ""))
+    rows.append(("mean", total, absent(TOGETHER), _hundredths(found.constant), ""))
     beside.append(("mean", total, *(f"{evaluators[name]['total']:.1f}" for name in SHOWN)))
     yield Table(("cases passed, %", "this judge", "95% interval", "one grade for all", "unscored"), rows)
     yield Table(("cases passed, %", "this judge", *SHOWN), beside)
@@ -174,7 +180,7 @@ def _rates(report: Report) -> Iterator[Block]:
     for metric, one in found.rates.items():
         counts = f"{one.passed:,}", f"{one.failed:,}", f"{one.unscored:,}"
         rows.append((TITLES[metric], *counts, percent(one.rate), percents(one.low, one.high), _best(found.constants[metric])))
-    rows.append(("mean of the six", "", "", "", percent(found.total), NONE, percent(found.constant)))
+    rows.append(("mean of the six", "", "", "", percent(found.total), absent(TOGETHER), percent(found.constant)))
     yield Table(("Metric", "Passed", "Failed", "Unscored", "Rate", "95% interval", "One grade for all"), rows)
     yield (
         "Unscored cases count as not passed. Intervals are Wilson's. The mean has none, as the six metrics of a case go "
@@ -183,7 +189,7 @@ def _rates(report: Report) -> Iterator[Block]:
     )
     yield Chart("matrix", "Which cases are passed", matrix(found, called(report)))
     yield Heading("Beside published rates", 3)
-    own = (called(report), NONE, *_shares(found.rates), percent(found.total))
+    own = (called(report), HERE, *_shares(found.rates), percent(found.total))
     others = [
         (row["evaluator"], row["protocol"], *(f"{row[metric]:.2f}%" for metric in (*ALL, "total")))
         for row in published()["agreement"]
@@ -219,7 +225,7 @@ def _likeness(report: Report) -> Iterator[Block]:
         "“does not apply”, as far as they occur: with 1 alone to find, both metrics would have the same figure."
     )
     yield Heading("Beside published correlations with GPT-4", 3)
-    own = (called(report), NONE, *(number(report.likeness[metric].value, 2) for metric in ALL))
+    own = (called(report), HERE, *(number_or(BELOW, report.likeness[metric].value, 2) for metric in ALL))
     others = [
         (row["evaluator"], row["protocol"], *(number(row[metric], 2) for metric in ALL)) for row in published()["correlation"]
     ]

@@ -8,8 +8,8 @@ from evals.data.choice_labels import FIRST, SECOND, TIE
 from evals.data.choice_labels import NAMES as CHOICE_NAMES
 from evals.meta.people.preferences import CHOICES, Chosen, Judged, Preferences
 from evals.meta.people.rater_choices import Raters
-from evals.reports.document import Block, Document, Heading, Table, to_know
-from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number, percent, share_with_interval
+from evals.reports.document import Block, Document, Heading, Table, estimate_cell, to_know
+from evals.reports.wording import absent, count, counted, fault_lines, number, percent, share_with_interval
 from evals.stats.nominal import Nominal
 
 NAMES: Mapping[int | None, str] = {FIRST: "first better", SECOND: "second better", TIE: "tie", None: "no majority"}
@@ -40,7 +40,7 @@ def choices(chosen: Sequence[Chosen], whose: str | None) -> Iterator[Block]:
     yield Table(
         ("choice", "labels", "choices", "share"),
         [
-            (NAMES[CHOICE_NAMES[one.choice]], ", ".join(one.labels) or NONE, count(one.count), percent(one.share))
+            (NAMES[CHOICE_NAMES[one.choice]], ", ".join(one.labels) or absent("no label"), count(one.count), percent(one.share))
             for one in chosen
         ],
         texts=2,
@@ -56,7 +56,7 @@ def _judged(judged: Judged) -> Iterator[Block]:
             (
                 f"{part.name}, no ties" if part.without_ties else part.name,
                 count(part.majority.rows),
-                *(estimated(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
+                *(estimate_cell(one) for side in (part.majority, part.raters) for one in (side.agreement, side.kappa)),
             )
             for part in judged.parts
         ],
@@ -82,7 +82,7 @@ def _raters(raters: Raters) -> Iterator[Block]:
     rows.append(("the same, no ties", raters.ceiling_without_ties))
     yield Table(
         ("people", "pairs", "agreement", "kappa"),
-        [(name, count(found.rows), estimated(found.agreement), estimated(found.kappa)) for name, found in rows],
+        [(name, count(found.rows), estimate_cell(found.agreement), estimate_cell(found.kappa)) for name, found in rows],
     )
     why = "" if raters.reason is None else f": {raters.reason}"
     yield f"Krippendorff's alpha, nominal: {number(raters.alpha)}{why}."

@@ -8,8 +8,8 @@ from typing import Any
 
 from evals.meta.people.published import Published, published_on
 from evals.meta.people.study import Group, People
-from evals.reports.document import Block, Document, Heading, Notes, Table, to_know
-from evals.reports.wording import NONE, count, counted, estimated, fault_lines, number
+from evals.reports.document import Block, Cell, Document, Heading, Notes, Table, estimate_cell, to_know
+from evals.reports.wording import count, counted, fault_lines, number, number_or
 from evals.stats.association import COEFFICIENTS, Association, Coefficient
 
 TITLES: Mapping[Coefficient, str] = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "kendall": "Kendall's tau-b"}
@@ -54,7 +54,9 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     yield f"{counted(group.samples, 'sample')} of {counted(group.items, 'item')}."
     qualities = list(group.raters)
     for name in COEFFICIENTS:
-        rows = [(line.name, *(estimated(line.qualities[quality][name]) for quality in qualities)) for line in group.lines]
+        rows: list[list[str | Cell]] = [
+            [line.name, *(estimate_cell(line.qualities[quality][name]) for quality in qualities)] for line in group.lines
+        ]
         yield Table((TITLES[name], *qualities), rows)
     if not group.referenced:
         yield Table(
@@ -81,7 +83,10 @@ def _group(group: Group, found: People) -> Iterator[Block]:
 def _beside(group: Group, beside: Published) -> Iterator[Block]:
     """The lines of one quality, and below them those that others have published."""
     yield Heading(f"Beside published correlations: {beside.quality}", 3)
-    own = [(line.name, NONE, *(number(line.qualities[beside.quality][name].value) for name in PRINTED)) for line in group.lines]
+    own = [
+        (line.name, "this study", *(number_or("see above", line.qualities[beside.quality][name].value) for name in PRINTED))
+        for line in group.lines
+    ]
     others = [(name, beside.source, *map(number, values)) for name, values in beside.metrics.items()]
     yield Table(("", "published by", *(TITLES[name] for name in PRINTED)), [*own, *others], 2)
     same = group.samples == beside.samples

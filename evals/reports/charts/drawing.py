@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,11 @@ Spec = dict[str, Any]
 SCALE = 2.0
 WIDTH = 560
 ROW = 30
-ROOM = 14
-"""Pixels around a chart in a page: a browser's font may be wider than the one that the chart was laid out with."""
+NARROW, NARROW_CELL = 260, 40
+"""The widths on a telephone: of a chart, and of a cell of one that goes by cells."""
+
+ROOM, ROOM_OF_LABELS = 14, 44
+"""Pixels around a chart in a page, and on its left: a browser's font may be wider than the one it was laid out with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,41 @@ class Drawing:
 
     def svg(self) -> str:
         """For a page, whose colours it takes."""
-        made = self._with_look(theme.VARIABLES, theme.SANS)
-        return vl_convert.vegalite_to_svg({**made, "title": None, "padding": ROOM}, allowed_base_urls=[])
+        return _svg(self._with_look(theme.VARIABLES, theme.SANS))
+
+    def narrow_svg(self) -> str:
+        """For a page on a telephone."""
+        return _svg(_narrowed(self._with_look(theme.VARIABLES, theme.SANS)))
 
     def _with_look(self, colours: theme.Colours, font: str) -> Spec:
         made, look = self.spec(colours), theme.config(colours, font=font)
         own = {name: {**look.get(name, {}), **part} for name, part in made.get("config", {}).items()}
         return {**made, "config": look | own}
+
+
+def _svg(spec: Spec) -> str:
+    """A chart without its title, which says how wide it would be for a page to make it smaller."""
+    room = {"left": ROOM_OF_LABELS, "right": ROOM, "top": ROOM, "bottom": ROOM}
+    drawn: str = vl_convert.vegalite_to_svg({**spec, "title": None, "padding": room}, allowed_base_urls=[])
+    return re.sub(r'<svg (?=[^>]*\bwidth="([\d.]+)")', r'<svg style="--wide: \1px" ', drawn, count=1)
+
+
+def _narrowed(spec: Spec) -> Spec:
+    """A chart with less width, and its panels one below the other, each with the names of its rows."""
+    width = spec.get("width")
+    made = {**spec, "concat": [_narrowed(_named(one)) for one in spec["concat"]], "columns": 1} if "concat" in spec else {**spec}
+    if isinstance(width, Mapping):
+        return made | {"width": {"step": min(width["step"], NARROW_CELL)}}
+    return made if width is None else made | {"width": min(width, NARROW)}
+
+
+def _named(panel: Spec) -> Spec:
+    layers = [{**one, "encoding": {**one["encoding"], "y": _with_labels(one["encoding"]["y"])}} for one in panel["layer"]]
+    return {**panel, "layer": layers}
+
+
+def _with_labels(y: Spec) -> Spec:
+    return {**y, "axis": {**y.get("axis", {}), "labels": True}}
 
 
 def spec_of(chart: Any) -> Spec:

@@ -9,11 +9,11 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from evals.arena.phrases import pictured, rank
+from evals.arena.phrases import pictured, rank, rating_ends
 from evals.arena.rating import Options
 from evals.arena.report import page
 from evals.arena.study import report
-from evals.reports.wording import interval, line, number, with_interval
+from evals.reports.wording import BELOW, line, number, number_or, with_interval
 from tests.evals.arena import examples
 from tests.evals.arena.reading import PAGES, Figures, opened, table
 from tests.evals.arena.test_text import WORDS_FOR_NOTHING
@@ -84,15 +84,15 @@ def test_every_rating_of_the_report_is_in_the_table(reader: Reader, pages: dict[
             assert row[:5] == [
                 number(rank(found, model), 0),
                 line(found["models"][model]),
-                number(one["rating"], 1),
-                interval(one["low"], one["high"], 1),
-                interval(one["sandwich_low"], one["sandwich_high"], 1),
+                number_or(BELOW, one["rating"], 1),
+                rating_ends(found, model),
+                rating_ends(found, model, "sandwich_"),
             ]
             assert row[6] == f"{one['games']:,}"
             for cell, kind in zip(row[7:], ("style", "soft"), strict=False):
                 other = found[kind]["models"][model]
                 assert cell.split("\n") == with_interval(other["rating"], other["low"], other["high"], 1).rstrip(")").split(" (")
-    assert [row[2] for row in rows] == ["–", "–", "–"]
+    assert [row[2:5] for row in rows] == [["– (see below)", "– (no rating)", "– (no rating)"]] * 3
     assert reader.shown("[aria-labelledby=ratings] li")[0] == "one has no rating: it won every game it played."
 
 
@@ -168,7 +168,7 @@ def test_what_is_missing_stands_last_whichever_way(reader: Reader, pages: dict[s
         for _ in range(2):
             press(reader, section, heading)
             assert column(reader, section, "Model")[-1] == "idle"
-            assert column(reader, section, heading)[-1] == "–"
+            assert column(reader, section, heading)[-1].startswith("–")
 
 
 def test_one_part_is_shown_at_a_time(reader: Reader, pages: dict[str, Path], reports: dict[str, Figures]) -> None:
@@ -209,7 +209,7 @@ def test_pictures_are_on_the_page_where_there_is_something_to_compare(
 ) -> None:
     for name, count in (("usual", 5), ("all ties", 1), ("nothing scored", 0)):
         opened(reader, pages, name)
-        assert len(reader.every("figure svg")) == count
+        assert len(reader.every("figure .wider svg")) == len(reader.every("figure .narrower svg")) == count
         assert all("figures" in (one.get_attribute("aria-label") or "") for one in reader.every("[role=img]"))
     assert pictured(reports["all ties"]) == ("ratings", "by_lang"), "the guide's picture is drawn all the same"
     opened(reader, pages, "many")

@@ -130,3 +130,28 @@ def test_the_keyboard_reaches_everything(reader: Reader, pages: dict[str, Path])
         rings.add(reader.run("return getComputedStyle(document.activeElement).outlineStyle"))
     assert len(reached) == wanted > 30
     assert rings == {"solid"}
+
+
+@pytest.mark.parametrize("width", [400, 520])
+def test_on_a_telephone_nothing_is_cut_off_and_each_figure_says_what_it_is(
+    reader: Reader, pages: dict[str, Path], width: int
+) -> None:
+    reader.tell("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=True)
+    try:
+        opened(reader, pages, "usual")
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        )
+        assert reader.run(script, ".scroll, tbody td, tbody th, .narrower:has(circle)") == 0
+        (label,) = reader.run(
+            "const cell = document.querySelector('[aria-label=\"Table of ratings\"] td[data-label=Rating]');"
+            "return [getComputedStyle(cell, '::before').content]"
+        )
+        assert label == '"Rating"'
+        ends = (
+            "[...document.querySelectorAll('#ratings ~ figure .narrower path')].map((one) => one.getBoundingClientRect().right)"
+        )
+        assert max(reader.run(f"return {ends}")) <= width, "the winner's mark is in sight"
+        assert "Sort by" in reader.run("return getComputedStyle(document.querySelector('thead:has(button)'), '::before').content")
+    finally:
+        reader.tell("Emulation.clearDeviceMetricsOverride")

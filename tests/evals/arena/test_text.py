@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from evals.arena.phrases import bias_rows, called, fault_words, lead, pictured, rank
+from evals.arena.phrases import bias_rows, called, fault_words, lead, pictured, rank, rating_ends
 from evals.arena.rating import Options
 from evals.arena.report import document
 from evals.arena.study import report
 from evals.reports.markdown import markdown
-from evals.reports.wording import interval, line, number, with_interval
+from evals.reports.wording import line, number, with_interval
 from tests.evals.arena import examples
 
 WORDS_FOR_NOTHING = re.compile(r"\b(?:nan|NaN|None|inf|Infinity|null|undefined)\b")
@@ -107,8 +107,8 @@ def test_every_rating_and_its_interval_is_there(usual: dict[str, Any]) -> None:
         assert row[0] == str(rank(usual, model))
         assert row[2:6] == [
             number(one["rating"], 1),
-            interval(one["low"], one["high"], 1),
-            interval(one["sandwich_low"], one["sandwich_high"], 1),
+            rating_ends(usual, model),
+            rating_ends(usual, model, "sandwich_"),
             str(one["games"]),
         ]
         for cell, kind in zip(row[6:], ("style", "soft"), strict=True):
@@ -122,7 +122,16 @@ def test_a_win_rate_is_a_share_all_through(usual: dict[str, Any]) -> None:
         assert row[0] == usual["models"][one["model"]]
         assert row[1] == f"{one['rate']['mean']:.1%}"
         assert row[2] == f"{one['rate']['low']:.1%} to {one['rate']['high']:.1%}"
-    assert [row[5] for row in table[1:]][-1] == "–", "nobody comes behind the last one"
+    assert [row[5] for row in table[1:]][-1] == "– (none is behind)", "nobody comes behind the last one"
+
+
+def test_two_games_show_no_leaning_to_length(usual: dict[str, Any]) -> None:
+    def said(**longer: float) -> str:
+        biases = {**usual["biases"], "longer": {**usual["biases"]["longer"], **longer}}
+        return bias_rows({**usual, "biases": biases})[2][2]
+
+    assert said(mean=1.0, low=0.33, high=1.0, count=2) == "one half lies within the interval, so no leaning to length is shown"
+    assert said(mean=0.75, low=0.71, high=0.79, count=900).startswith("away from one half")
 
 
 def everything() -> dict[str, dict[str, Any]]:

@@ -119,6 +119,14 @@ def test_predictions_are_matched_by_id_and_what_is_left_over_is_counted(task: Ta
     }
 
 
+def test_an_answer_to_a_row_beyond_the_limit_is_no_fault(task: Task, tmp_path: Path) -> None:
+    rows = write(tmp_path / "rows.jsonl", [row(str(number)) for number in range(5)])
+    said = write(tmp_path / "said.jsonl", [{"id": str(number), "prediction": "a"} for number in range(1, 5)])
+    found = read_predictions("m", said, read_dataset(task, rows, 3))
+    assert [(fault.what, fault.ids) for fault in found.faults] == [("prediction missing", ["0"])]
+    assert list(found.answers) == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [

@@ -15,8 +15,11 @@ from judges.errors import MagistrateError
 def test_a_report_says_what_it_was_made_of(tmp_path: Path) -> None:
     made = {"data": "a*b.json", "seed": 0, "labels": None}
     files = write(tmp_path / "found", "audit", {"a": [1.5, float("nan")], "b": float("inf")}, Document("Audit"), made)
-    assert [file.name for file in files] == ["report.md", "report.json"]
-    text, figures = (file.read_text(encoding="utf-8") for file in files)
+    assert [file.name for file in files] == ["index.html", "report.md", "report.json"]
+    shown, text, figures = (file.read_text(encoding="utf-8") for file in files)
+    assert "<h1><bdi>Audit</bdi></h1>" in shown
+    assert "<dt>Data</dt><dd><bdi>a*b.json</bdi></dd>" in shown
+    assert "Labels" not in shown, "there are none"
     assert text == "# Audit\n\nMade of: data a\\*b.json; seed 0.\n"
     assert json.loads(figures) == {
         "study": "audit",
@@ -31,7 +34,7 @@ def test_files_that_a_study_writes_sometimes_are_those_of_the_last(tmp_path: Pat
     (tmp_path / "own.txt").write_text("of the user")
     write(tmp_path, "audit", {}, Document("one"), {}, {"list.csv": "id\n", "picture.png": b"p"}, ["list.csv"])
     write(tmp_path, "audit", {}, Document("two"), {}, sometimes=["list.csv"])
-    assert {file.name for file in tmp_path.iterdir()} == {"own.txt", "picture.png", "report.md", "report.json"}
+    assert {file.name for file in tmp_path.iterdir()} == {"own.txt", "picture.png", "index.html", "report.md", "report.json"}
 
 
 def test_another_studys_report_is_never_written_over(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_labels_are_told_with_their_domains() -> None:
     assert f"labels in random order reach {found['chance']:.1%}" in told
     assert told in markdown(document(report))
     report["label_priors"] |= {"rare": 1, "other": 0.01, "unlabelled": 1}
-    assert ("other: 1 rare label", "1.0%", NONE, NONE, NONE) in label_rows(report)
+    assert ("other: 1 rare label", "1.0%", "– (too rare)", NONE, NONE) in label_rows(report)
     assert "1 row without a label is left out." in label_words(report)
     assert label_rows(strange.empty()) == []
 

@@ -26,6 +26,7 @@ TABLES = Tables(
         "Distances go up to 0.2 and 12.3%.",
         "The model has the highest proficiency in Sorting.",
         "Its lowest proficiency is in Tuple Manipulation, at .40.",
+        "Sorting makes up 29 percent of the data, Sorting reaches 81 per cent.",
         "Top 10 lists are common.",
         "It performs best in Sorting and Top 10 lists.",
         "It is a good model.",
@@ -41,6 +42,10 @@ def test_what_the_tables_say_is_not_flagged(text: str) -> None:
     [
         ("Sorting makes up 30% of the data.", "says 30%"),
         ("Sorting reaches 0.4.", "proficiency of Sorting 0.812"),
+        ("Sorting reaches .4.", "says .4"),
+        ("Sorting reaches 81.25.", "says 81.25"),
+        ("Its proficiency goes up to 10.667.", "says 10.667"),
+        ("Sorting is 29 of the data.", "says 29"),
         ("Tuple Manipulation has 128 instances.", "says 128"),
         ("There are 4 domains, the model reaches 99.9% in all of them.", "says 4, 99.9%"),
         ("The highest proficiency is in Top 10 lists.", "calls Top 10 lists the highest, which is Sorting"),

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from markdown_it import MarkdownIt
 
-from evals.reports.document import Block, Claims, Document, Filtered, Folded, Heading, Notes, Only, Ranking, Strong, Table, Text
+from evals.reports.document import (
+    Block,
+    Claim,
+    Claims,
+    Document,
+    Filtered,
+    Folded,
+    Heading,
+    Notes,
+    Only,
+    Ranking,
+    Strong,
+    Table,
+    Text,
+)
 from evals.reports.markdown import markdown
 
 
@@ -26,7 +40,7 @@ def test_every_block_is_there() -> None:
 
 def test_what_a_page_folds_and_filters_is_shown_whole() -> None:
     ranking = Ranking([("a*", "the best"), ("b", "the other")], [{}, {}], "none")
-    claims = Claims([("It is.", None, ["1: here"]), ("It is not.", "says 2", [])])
+    claims = Claims([Claim("It is.", None, ["1: here"]), Claim("It is not.", "says 2")])
     said = markdown(Document("T", [Folded("more", [Filtered([({"kind": "x"}, [ranking])])]), claims]))
     assert markdown(Document("T", [Ranking([], [], "No *one* is.")])) == "# T\n\nNo \\*one\\* is.\n"
     assert said == "# T\n\n1. **a\\***: the best\n2. **b**: the other\n\n- It is.\n- It is not. **Contradicted.** It says 2.\n"

@@ -8,6 +8,7 @@ from evals.reports.document import (
     Block,
     Cell,
     Choice,
+    Claim,
     Claims,
     Document,
     Facts,
@@ -64,7 +65,7 @@ def test_every_block_is_there() -> None:
         '<span class="mark good"><span aria-hidden="true">●</span> good</span> and <strong>strong</strong>',
         '<a href="#other">below</a>',
         '<th scope="col" class="figure" data-sort="number">figure</th>',
-        '<td class="figure" data-value="1.5"><bdi>1</bdi><span class="ends">0 to 2</span></td>',
+        '<td class="figure" data-label="figure" data-value="1.5"><bdi>1</bdi><span class="ends">0 to 2</span></td>',
         "M26.5 6H97.0",
         '<span class="key win"></span>won',
         '<h2 id="other"><bdi>Other</bdi> part</h2>',
@@ -88,7 +89,7 @@ def test_what_a_page_filters_folds_and_draws_is_marked_for_its_script() -> None:
         LiveCharts([LiveChart("bars", "Bars", strongest="9")]),
         Filtered([({"kind": "x", "model": None}, [Heading((Implied("X"),), 3)])], "None of it."),
         Ranking([("first", "the best")], [{"model": 1}], "No model."),
-        Claims([("It is.", "says 2", ["1: here"])]),
+        Claims([Claim("It is.", "says 2", ["1: here"])]),
         Folded("More", [Table(["a"], [["b"]], tags=[{"kind": "y"}])], "of it", "more"),
     )
     for wanted in (
@@ -110,6 +111,21 @@ def test_what_a_page_filters_folds_and_draws_is_marked_for_its_script() -> None:
         assert wanted in shown
     assert 'name="model"' not in shown, "there is nothing to choose among one"
     assert shown.index("</header>") < shown.index("data-filters"), "filters stay in sight below the header"
+
+
+def test_a_text_that_repeats_itself_is_cut_and_flagged_and_can_be_unfolded() -> None:
+    babble = "I 's a lot of the company . " * 40
+    shown = body_of(Claims([Claim(babble), Claim("It is.")]))
+    assert shown.count("Repeats itself.</strong>") == 1
+    assert shown.count("<summary>more</summary>") == 1
+    assert shown.replace("&#39;", "'").count(babble) == 1, "whole where it is unfolded"
+
+
+def test_what_is_to_be_typed_is_code_and_names_stay_as_they_are() -> None:
+    shown = body_of("Give `--human <b>`.", Notes(["`--all`"]), Table(["a", "b"], [["`x`", Name("`y`")]]))
+    assert "Give <code>--human &lt;b&gt;</code>." in shown
+    assert "<li><code>--all</code></li>" in shown
+    assert "<bdi>`y`</bdi>" in shown
 
 
 def test_nothing_of_anyone_s_becomes_part_of_the_page() -> None:

@@ -6,7 +6,21 @@ import io
 
 from rich.console import Console
 
-from evals.reports.document import Block, Claims, Document, Filtered, Folded, Heading, Notes, Only, Ranking, Strong, Table, Text
+from evals.reports.document import (
+    Block,
+    Claim,
+    Claims,
+    Document,
+    Filtered,
+    Folded,
+    Heading,
+    Notes,
+    Only,
+    Ranking,
+    Strong,
+    Table,
+    Text,
+)
 from evals.reports.terminal import show
 
 
@@ -50,6 +64,6 @@ def test_what_another_form_has_is_not_shown() -> None:
 
 def test_what_a_page_folds_and_filters_is_shown_whole() -> None:
     ranking = Ranking([("a", "the best"), ("b", "the other")], [{}, {}], "none")
-    claims = Claims([("It is.", None, ["1: here"]), ("It is not.", "says 2", [])])
+    claims = Claims([Claim("It is.", None, ["1: here"]), Claim("It is not.", "says 2")])
     told = shown(Document("", [Folded("more", [Filtered([({"kind": "x"}, [ranking])])]), claims]))
-    assert told == "1. a: the best\n2. b: the other\n- It is.\n- It is not. Contradicted: it says 2.\n"
+    assert told == "1. a: the best\n2. b: the other\n- It is.\n- It is not. Contradicted: It says 2.\n"

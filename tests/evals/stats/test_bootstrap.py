@@ -117,6 +117,14 @@ def test_no_order_of_groups_changes_a_bit() -> None:
     assert one.overall == other.overall
 
 
+def test_shares_that_are_all_right_have_jeffreys_interval() -> None:
+    values, groups = np.array([1.0, 1.0, 1.0, 1.0, 0.0]), np.array([[0], [0], [0], [0], [1]])
+    found = grouped_intervals(values, groups, 2, shares=True)
+    assert (found.low[0], found.high[0]) == (pytest.approx(0.555, abs=0.001), 1.0)
+    assert np.isnan(found.low[1]), "one row says nothing of others"
+    assert same(grouped_intervals(values * 3, groups, 2, shares=False), grouped_intervals(values * 3, groups, 2))
+
+
 def test_all_equal_values_have_an_interval_without_width() -> None:
     found = grouped_intervals(np.full(1000, 0.1), np.arange(1000)[:, None] % 3, 3, rounds=100)
     assert found.low.tolist() == found.mean.tolist() == found.high.tolist() == [0.1] * 3

@@ -23,7 +23,7 @@ from evals.meta.people.raters import scales_differ
 from evals.meta.people.report import document, figures
 from evals.meta.people.study import ALL, RATERS, Group, Options, People, study
 from evals.reports.markdown import markdown
-from evals.reports.wording import NONE
+from evals.reports.wording import BELOW, absent
 from evals.stats.association import COEFFICIENTS, associations
 from judges.errors import MagistrateError
 from judges.expected import Expectation
@@ -249,7 +249,7 @@ def test_what_is_undefined_is_a_sign_with_its_reason() -> None:
     made.verdicts = {name: verdict(name, {"grammar": 3, "kind": "fine"}) for name in made.verdicts}
     found = made.found()
     text = markdown(document(found))
-    assert f"| grammar | {NONE} | {NONE} |" in text
+    assert f"| grammar | {absent(BELOW)} | {absent(BELOW)} |" in text
     assert "- grammar, quality: it is the same of every sample, so no correlation is defined" in text
     assert "- grammar, tone: it and people's mean are the same of every sample, so no correlation is defined" in text
     assert "- tone: no alpha: all ratings are the same, so chance would agree as well" in text
@@ -294,7 +294,7 @@ def test_one_rater_has_no_ceiling() -> None:
     ]
     found = study(RatedSet("mine", made.samples, ["quality"]), None, QUICK)
     text = markdown(document(found))
-    assert f"| a rater and the others | {NONE} |" in text
+    assert f"| a rater and the others | {absent(BELOW)} |" in text
     assert "- a rater and the others: there is one rating of each sample at the most" in text
     assert "- quality: no alpha: there is one rating of each sample at the most" in text
     assert len(found.groups) == 1

@@ -21,7 +21,7 @@ from evals.meta.people.preference_report import document
 from evals.meta.people.preferences import Part, Preferences, study
 from evals.meta.people.rater_choices import Options
 from evals.reports.markdown import markdown
-from evals.reports.wording import NONE
+from evals.reports.wording import BELOW, absent
 from judges.errors import MagistrateError
 from judges.judge import Score
 from judges.pairwise import Pairwise
@@ -356,7 +356,7 @@ def test_a_judge_that_always_says_the_same_is_told_of() -> None:
     assert "- all pairs, no ties; people unanimous, no ties: there is no such pair" in text
     assert "all pairs, majority; all pairs, a rater; people unanimous, majority;" in text
     assert "no interval: 6 items are too few, 10 are needed" in text
-    assert f"| all pairs, no ties | 0 | {NONE} | {NONE} | {NONE} | {NONE} |" in text
+    assert f"| all pairs, no ties | 0 | {absent(BELOW)} | {absent(BELOW)} | {absent(BELOW)} | {absent(BELOW)} |" in text
 
 
 def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
     }
     alone = study(read_compared(path, ["anna"], fields=fields), None, QUICK)
     assert alone.raters.alpha is None
-    assert f"| a rater and the majority of the others | 0 | {NONE} | {NONE} |" in markdown(document(alone))
+    assert f"| a rater and the majority of the others | 0 | {absent(BELOW)} | {absent(BELOW)} |" in markdown(document(alone))
 
 
 def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:
