@@ -17,6 +17,9 @@ Scope = Kind | Literal["all"]
 
 _PERCENT = r"%|per ?cent\b|percentage points?\b"
 _NUMBER = re.compile(rf"(?<!\w)(?<!\d\.)(?:\d+(?:,\d{{3}})*(?:\.\d+)?|\.\d+)(?:\s?(?:{_PERCENT}))?", re.IGNORECASE)
+_LISTED = re.compile(r"^\s*\d{1,2}[.)](?=\s)")
+"""The number of an entry in a list, which is no figure."""
+
 _HIGHEST = re.compile(r"\b(?:highest|best|strongest|most proficient)\b", re.IGNORECASE)
 _LOWEST = re.compile(r"\b(?:lowest|worst|weakest|least proficient)\b", re.IGNORECASE)
 
@@ -141,7 +144,7 @@ def check(text: str, tables: Tables) -> Sentence:
     figures.append(("number of attributes", len(tables.priors)))
     figures += [(f"number of {PLURAL[kind]}", count) for kind, count in Counter(tables.kinds.values()).items()]
     figures.append(("attributes named", len(named)))
-    checked = [Checked(found[0], _where(found[0], figures)) for found in _NUMBER.finditer(rest)]
+    checked = [Checked(found[0], _where(found[0], figures)) for found in _NUMBER.finditer(_LISTED.sub("", rest))]
     wrong = [one.number for one in checked if one.where is None]
     flags = []
     if wrong:

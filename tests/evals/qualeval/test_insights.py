@@ -30,6 +30,8 @@ TABLES = Tables(
         "Top 10 lists are common.",
         "It performs best in Sorting and Top 10 lists.",
         "It is a good model.",
+        "7. The model uses each skill.",
+        "12) Sorting reaches 0.81.",
         "",
     ],
 )
@@ -46,6 +48,7 @@ def test_what_the_tables_say_is_not_flagged(text: str) -> None:
         ("Sorting reaches 81.25.", "says 81.25"),
         ("Its proficiency goes up to 10.667.", "says 10.667"),
         ("Sorting is 29 of the data.", "says 29"),
+        ("1. Sorting is 29 of the data.", "says 29"),
         ("Tuple Manipulation has 128 instances.", "says 128"),
         ("There are 4 domains, the model reaches 99.9% in all of them.", "says 4, 99.9%"),
         ("The highest proficiency is in Top 10 lists.", "calls Top 10 lists the highest, which is Sorting"),
