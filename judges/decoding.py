@@ -6,18 +6,17 @@ of the fingerprint and of the key under which a server caches a runner.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic import Field, StrictBool, StrictInt
 
-from judges.errors import MagistrateError
-from judges.options import fault_in_words
+from judges.options import Settings
 
 MOST_THOUGHT = 131_072
 """Maximum length of a thought, in tokens: that of the longest contexts."""
 
 
-class Decoding(BaseModel):
+class Decoding(Settings):
     """Greedy decoding, which takes the likeliest token each time: the decoding for verdicts to rely on.
 
     Attributes:
@@ -26,23 +25,8 @@ class Decoding(BaseModel):
             unconstrained, up to ``</think>``; the answer is constrained.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     expected: StrictBool = Field(False, description="Add each score's expectation and entropy under the model.")
     think: StrictInt = Field(0, ge=0, le=MOST_THOUGHT, description="Tokens a model that thinks first may think for.")
-
-    @classmethod
-    def of(cls, **settings: Any) -> Self:
-        """Check the settings.
-
-        Raises:
-            MagistrateError: A setting is unknown or has an illegal value; the message names the first.
-        """
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            name, fault = fault_in_words(error, cls)
-            raise MagistrateError(f"setting `{name}` {fault}") from None
 
     def as_fields(self) -> dict[str, Any]:
         """The settings as part of a fingerprint.

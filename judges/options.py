@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails
@@ -37,6 +37,27 @@ class Option:
     spelling: Spelling
     required: bool
     default: Any
+
+
+class Settings(BaseModel):
+    """Settings, each a field with its type, bounds, default and description. ``noun`` is what messages call one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    noun: ClassVar[str] = "setting"
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """Check settings.
+
+        Raises:
+            MagistrateError: One is unknown or has an illegal value; the message names the first.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            name, fault = fault_in_words(error, cls)
+            raise MagistrateError(f"{cls.noun} `{name}` {fault}") from None
 
 
 class JudgeOptions(BaseModel):

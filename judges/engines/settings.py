@@ -7,13 +7,13 @@ Each field of ``EngineSettings`` becomes a flag of every command that runs a mod
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from judges.engines.engine import CONSTRAINTS, ConstraintName, Engine
 from judges.errors import MagistrateError
-from judges.options import fault_in_words
+from judges.options import Settings
 
 EngineName = Literal["vllm", "transformers", "endpoint"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -33,7 +33,7 @@ CONCURRENCY = {"vllm": "max_num_seqs", "transformers": "batch_size", "endpoint":
 """Engine to its own name for the number of answers written at once."""
 
 
-class EngineSettings(BaseModel):
+class EngineSettings(Settings):
     """An engine and its model. ``None`` selects the engine's own default.
 
     Attributes:
@@ -53,7 +53,7 @@ class EngineSettings(BaseModel):
         deterministic: Whether answers do not depend on what else is asked at the same time, for ``vllm`` on a GPU.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    noun: ClassVar[str] = "engine setting"
 
     model: str | None = Field(
         None, min_length=1, description="Short name (`magistrate models`), folder, GGUF file or hub repository."
@@ -72,19 +72,6 @@ class EngineSettings(BaseModel):
     tensor_parallel: int | None = Field(None, ge=1, le=64, description="GPUs that share each layer, for vLLM.")
     gpu_memory: float | None = Field(None, gt=0, le=1, description="Share of the GPU's memory to use, for vLLM.")
     deterministic: bool = Field(False, description="Batch-invariant kernels, for vLLM on a GPU; slower.")
-
-    @classmethod
-    def of(cls, **settings: Any) -> Self:
-        """Check the settings.
-
-        Raises:
-            MagistrateError: A setting is unknown or has an illegal value; the message names the first.
-        """
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            name, fault = fault_in_words(error, cls)
-            raise MagistrateError(f"engine setting `{name}` {fault}") from None
 
     def given(self) -> dict[str, Any]:
         """The settings that differ from their defaults, without the model."""
