@@ -149,7 +149,8 @@ def test_a_thousand_walks_end_in_answers(vocabulary: str, backend: str, judge: s
 def walks(vocabulary: str, backend: str, count: int, judge: str = "pairwise") -> None:
     tokenizer = tokenizer_of(vocabulary)
     (form,) = JUDGES[judge].forms
-    closing = {token for text, ids in spelled(tokenizer).items() if text.startswith(b'"') for token in ids}
+    closing = np.zeros(len(tokenizer), bool)
+    closing[[token for text, ids in spelled(tokenizer).items() if text.startswith(b'"') for token in ids]] = True
     mask = backend_of(backend, vocabulary).allocate_token_bitmask(1)
     for number in range(count):
         chance = random.Random(number)
@@ -157,8 +158,8 @@ def walks(vocabulary: str, backend: str, count: int, judge: str = "pairwise") ->
         written: list[int] = []
         while True:
             legal = legal_tokens(grammar, mask)
-            ends = [token for token in legal.tolist() if token in closing]
-            token = chance.choice(ends) if ends and chance.random() < ENDS else int(legal[chance.randrange(len(legal))])
+            ends = legal[closing[legal]] if chance.random() < ENDS else legal[:0]
+            token = int(chance.choice(ends if len(ends) else legal))
             assert grammar.accept_tokens("", [token])
             if token == tokenizer.eos_token_id:
                 break
