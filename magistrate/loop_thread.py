@@ -45,15 +45,21 @@ class LoopThread:
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine, and wait for its result. Beside a loop that runs already, as in a notebook, it has a thread of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_beside_a_loop():
         return asyncio.run(work)
     loop = LoopThread()
     try:
         return loop.wait(work)
     finally:
         loop.close()
+
+
+def _is_beside_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:

@@ -145,7 +145,7 @@ async def play(
         "fingerprint": fingerprint.digest,
         "pairs": tournament.method,
         "rounds": tournament.rounds if tournament.method == "swiss" else None,
-        "judge_options": {name: one for name, one in backend.judge.protocol().items() if name != "prompts"},
+        "judge_options": backend.judge.options.model_dump(),
         "seed": tournament.seed,
     }
     return Played(field.battles(games, verdicts, identity.model), verdicts, judged, now, made)

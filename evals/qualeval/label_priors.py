@@ -1,7 +1,8 @@
 """Discovered domains against known labels: which domain is which label, and how far their priors are apart.
 
 Source: QualEval, section 4.1 and figure 4, which sets shares of labels beside priors of domains of the same name. Here labels and
-domains are matched one to one, so that most rows are assigned the domain of their label.
+domains are matched one to one: those of one name, letter case aside, then the others so that most rows are assigned the domain of
+their label.
 """
 
 from __future__ import annotations
@@ -97,12 +98,16 @@ class LabelPriors:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows that are compared: codes of labels, the last of which is other; assigned domains; and affinities."""
+    """The rows that are compared: codes of labels, the last of which is other; assigned domains; and affinities.
+
+    ``named`` has the labels and domains of one name.
+    """
 
     code: Whole
     chosen: Whole
     scores: Floats
     labels: int
+    named: Sequence[tuple[int, int]] = ()
 
     @property
     def domains(self) -> int:
@@ -114,6 +119,23 @@ class _Rows:
         size = (self.labels + 1) * self.domains
         counts: Floats = np.bincount(cells.ravel(), np.repeat(weights, self.chosen.shape[1]), size).astype(np.float64)
         return counts.reshape(self.labels + 1, self.domains)[: self.labels]
+
+    def match(self, together: Floats) -> list[tuple[int, int]]:
+        """Labels and domains: those of one name, then the matching with the most rows in agreement.
+
+        Of the others, a label and a domain without a common row stay alone.
+        """
+        labels, domains = (
+            sorted(set(range(size)) - {pair[side] for pair in self.named}) for side, size in enumerate(together.shape)
+        )
+        rest = together[np.ix_(labels, domains)]
+        found = zip(*linear_sum_assignment(rest, maximize=True), strict=True)
+        matched = [(labels[label], domains[domain]) for label, domain in found if rest[label, domain] > 0]
+        return sorted([*self.named, *matched])
+
+    def agreeing(self, together: Floats) -> float:
+        """The number of rows that are assigned the domain of their label."""
+        return float(sum(together[label, domain] for label, domain in self.match(together)))
 
     def shares(self, weights: Floats) -> Floats:
         """``(L + 1,)`` the share of each label, with other as the last."""
@@ -149,7 +171,10 @@ def label_priors(domains: Assigned, instances: Sequence[Instance], options: Opti
     codes = {name: code for code, name in enumerate(names)}
     code = np.array([codes.get(label, len(names)) for label in labels if label is not None], np.int64)
     scores = domains.affinities.used(options)[rated][has].astype(np.float64)
-    rows = _Rows(code, domains.chosen[rated][has].astype(np.int64), scores, len(names))
+    places = {domain.casefold(): number for number, domain in enumerate(domains.found.names)}
+    named = [(number, places[name.casefold()]) for number, name in enumerate(names) if name.casefold() in places]
+    distinct = list({domain: (label, domain) for label, domain in reversed(named)}.values())
+    rows = _Rows(code, domains.chosen[rated][has].astype(np.int64), scores, len(names), distinct)
     return _compared(rows, names, domains.found.names, options, len(labels) - len(code), len(counts) - len(names))
 
 
@@ -157,9 +182,9 @@ def _compared(
     rows: _Rows, names: Sequence[str], domains: Sequence[str], options: Options, unlabelled: int, rare: int
 ) -> LabelPriors:
     ones = np.ones(len(rows.code))
-    matched = _match(rows.together(ones))
+    matched = rows.match(rows.together(ones))
     chance = np.random.default_rng(options.seed)
-    shuffled = [_agreeing(rows.together(ones, chance.permutation(rows.code))) for _ in range(SHUFFLES)]
+    shuffled = [rows.agreeing(rows.together(ones, chance.permutation(rows.code))) for _ in range(SHUFFLES)]
     estimates = _estimates(rows, matched, chance, options.rounds)
     shares, priors = rows.shares(ones), rows.priors(ones)
     pairs = [Pair(names[label], domains[domain], *estimates[3 * at : 3 * at + 3]) for at, (label, domain) in enumerate(matched)]
@@ -202,19 +227,9 @@ def _figures(rows: _Rows, matched: Sequence[tuple[int, int]], weights: Floats) -
     for label, domain in matched:
         agreement = together[label, domain] / sizes[label] if sizes[label] else np.nan
         figures += [float(shares[label]), float(priors[domain]), float(agreement)]
-    gaps = np.array([shares[label] - priors[domain] for label, domain in _match(together)])
+    gaps = np.array([shares[label] - priors[domain] for label, domain in rows.match(together)])
     # Both sides sum to 1, so what is rare or unmatched differs by as much as the matched pairs do in sum.
-    return [*figures, float(np.abs(gaps).sum() + abs(gaps.sum())) / 2, _agreeing(together) / weights.sum()]
-
-
-def _match(together: Floats) -> list[tuple[int, int]]:
-    """Labels and domains: the matching with the most rows in agreement. A label and a domain without a common row stay alone."""
-    labels, domains = linear_sum_assignment(together, maximize=True)
-    return [(int(label), int(domain)) for label, domain in zip(labels, domains, strict=True) if together[label, domain] > 0]
-
-
-def _agreeing(together: Floats) -> float:
-    return float(sum(together[label, domain] for label, domain in _match(together)))
+    return [*figures, float(np.abs(gaps).sum() + abs(gaps.sum())) / 2, rows.agreeing(together) / weights.sum()]
 
 
 def _rounded(value: Any) -> Any:
