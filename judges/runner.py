@@ -157,7 +157,7 @@ class Runner:
         try:
             answers = await self._answers(sample.rendered, session)
             if self._texts is not None:
-                self._texts.add(sample, [answer.text for answer in answers])
+                self._texts.add(sample, [answer.text for answer in answers], self.fingerprint)
             expected, notes = await self._expected(answers, session)
         except ContextOverflowError as error:
             return self.unscored(sample, str(error), session)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from judges.judge import Judge
+
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
@@ -18,41 +20,52 @@ class Upgrade:
         field: The field of a fingerprint that is new, or has another value; dots lead into nested ones.
         why: What changed, as a clause.
         judge: The judge whose fingerprints changed; any if ``None``.
-        option: The option with which they did; all of the judge's if ``None``.
+        before: Options with which the judge is what it was before.
     """
 
     version: str
     field: str
     why: str
     judge: str | None = None
-    option: str | None = None
+    before: Mapping[str, object] | None = None
 
-    def concerns(self, judge: str, options: Mapping[str, object]) -> bool:
-        """Whether it changed the fingerprints of a judge with these options."""
-        return self.judge in (None, judge) and (self.option is None or bool(options.get(self.option)))
+    def explains(self, theirs: object, judge: Judge | None) -> bool:
+        """Whether a file of an earlier version has this value of the field, and so nothing else changed it.
+
+        Args:
+            theirs: The value in the file; ``None`` if it has none.
+            judge: The judge of this run.
+        """
+        if self.judge is None or self.before is None:
+            return theirs is None
+        if judge is None or judge.name != self.judge:
+            return False
+        return type(judge)(**{**judge.options.model_dump(), **self.before}).version == theirs
 
 
 UPGRADES = (
     Upgrade("0.1.0", "identity.options.spelling", "answers are constrained by the bytes of the tokenizer's own tokens"),
     Upgrade("0.1.0", "identity.options.rendering", "models that think are asked in their own form"),
-    Upgrade("0.1.0", "identity.options.gpu", "a verdict made on a GPU names its kind"),
-    Upgrade("0.1.0", "identity.options.model_runner", "a verdict made on a GPU names vLLM's runner"),
     Upgrade(
-        "0.1.0", "judge_version", "with `per_metric` the words are those of the authors' package `grouse`", "grouse", "per_metric"
+        "0.1.0",
+        "judge_version",
+        "with `per_metric` the words are those of the authors' package `grouse`",
+        "grouse",
+        {"prompts": "card"},
     ),
 )
-"""All changes, the earliest version's first."""
+"""All changes that a file shows, the earliest version's first."""
 
 
-def upgrade_of(field: str, theirs: object, judge: str, options: Mapping[str, object]) -> Upgrade | None:
-    """The change that may explain why a field differs in a file of an earlier version; ``None`` if no version changed it.
+def explained(differing: Mapping[str, object], judge: Judge | None) -> list[Upgrade]:
+    """The changes that explain why a file of an earlier version differs; none if any difference has another cause.
 
     Args:
-        field: The field of a fingerprint.
-        theirs: Its value in the file; ``None`` if the file's version did not have it.
-        judge: The judge's name.
-        options: The judge's options in this run.
+        differing: Field of a fingerprint to its value in the file.
+        judge: The judge of this run.
     """
-    is_new = theirs is None or field == "judge_version"
-    changes = (one for one in reversed(UPGRADES) if one.field == field and is_new and one.concerns(judge, options))
-    return next(changes, None)
+    found = [
+        next((one for one in UPGRADES if one.field == field and one.explains(theirs, judge)), None)
+        for field, theirs in differing.items()
+    ]
+    return [one for one in found if one is not None] if None not in found else []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from judges.data.files import atomic_write
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
-from judges.upgrades import upgrade_of
+from judges.upgrades import explained
 from judges.verdict import Fingerprint, Verdict, besides_hardware
 from judges.verdict_lines import CORRECT, check_judge, check_scores, known_fingerprints, sidecar
 
@@ -326,9 +326,8 @@ class VerdictFile:
         if "judge" in differing:
             differing = [name for name in differing if name != "judge_version"]
         said = ", ".join(_told_apart(name, theirs.get(name), ours.get(name)) for name in differing)
-        options = dict(self.judge.options) if self.judge is not None else {}
-        changes = [upgrade_of(name, theirs.get(name), self.fingerprint.judge, options) for name in differing]
-        return said + "".join(f"; since version {change.version} {change.why}" for change in changes if change is not None)
+        changes = explained({name: theirs.get(name) for name in differing}, self.judge)
+        return said + "".join(f"; since version {change.version} {change.why}" for change in changes)
 
 
 def _told_apart(name: str, theirs: object, ours: object) -> str:

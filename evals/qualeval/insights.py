@@ -10,6 +10,7 @@ from typing import Literal
 
 from evals.qualeval.options import ALL, Options
 from evals.qualeval.study_folder import StudyFolder
+from evals.reports.wording import first_few
 from judges.data.rows import Row
 from judges.qualeval import PLURAL, Insight, Kind
 
@@ -145,10 +146,10 @@ def check(text: str, tables: Tables) -> Sentence:
     figures += [(f"number of {PLURAL[kind]}", count) for kind, count in Counter(tables.kinds.values()).items()]
     figures.append(("attributes named", len(named)))
     checked = [Checked(found[0], _where(found[0], figures)) for found in _NUMBER.finditer(_LISTED.sub("", rest))]
-    wrong = [one.number for one in checked if one.where is None]
+    wrong = list(dict.fromkeys(one.number for one in checked if one.where is None))
     flags = []
     if wrong:
-        flags.append(f"says {', '.join(wrong)}, which the tables do not have{_instead(named, tables)}")
+        flags.append(f"says {first_few(wrong)}, which the tables do not have{_instead(named, tables)}")
     flags += _superlatives(text, named, tables)
     return Sentence(text, checked, "; ".join(flags) or None)
 

@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from judges import catalog
-from judges.data.files import same_file
+from judges.data.files import check_file, same_file
+from judges.data.rows import local
 from judges.data.sources import forget_standard_input
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
@@ -98,13 +99,16 @@ def score(
     dry_run: DryRun = False,
 ) -> None:
     """Judge every sample of a file. The same command again resumes a stopped run."""
-    from magistrate.cli.output import result_of, stopped
+    from magistrate.cli.output import preview_result, result_of, stopped
     from magistrate.cli.report import outcome_fields, print_outcome
     from magistrate.cli.scoring import Scoring, score_file
     from magistrate.remote import open_backend, usual_judge
 
     with cli_errors(debug=run.debug, stopped=stopped(run)):
-        with result_of(run) as result, previewed(engine, result.file, wanted=dry_run) as (engine, output):
+        with (
+            preview_result(run) if dry_run else result_of(run) as result,
+            previewed(engine, result.file, wanted=dry_run) as (engine, output),
+        ):
             name = judging.judge or usual_judge(engine)
             judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
             columns = rows.columns()
@@ -218,14 +222,14 @@ def view(
 ) -> None:
     """Write a page on which verdicts are read: what was asked and answered, filtered by status and score."""
     from magistrate.cli.output import STANDARD_OUTPUT
-    from magistrate.cli.viewing import view_file
+    from magistrate.cli.viewing import check_page, view_file
 
     with cli_errors(debug=debug):
         if output is None and verdicts == STANDARD_OUTPUT:
             raise MagistrateError("give the page a name with `-o`: the verdicts come from standard input")
+        check_file(local(verdicts))
         page = verdicts.with_suffix(".html") if output is None else output
-        if same_file(page, verdicts) or (source is not None and same_file(page, source)):
-            raise MagistrateError(f"{page} is an input; give `-o` another file")
+        check_page(page, verdicts, source)
         count = view_file(verdicts, page, source, judging, pairs(field, "--field", "field=column"), encoding)
         print(f"{count:,} verdicts: {page}")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import typer
 from rich.console import Console
 
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, reason_of
 from magistrate.cli.terminal import JUDGED_IS_KEPT, own_console
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def result_of(run: RunFlags) -> Iterator[Result]:
     """Say where the result goes. At the end, verdicts for standard output are written there.
 
     Raises:
-        MagistrateError: The verdicts go to standard output, and the summary would too, or texts would be kept beside them.
+        MagistrateError: The verdicts go to standard output, and the summary would too, or texts would be kept beside them; or
+            standard output cannot be written.
         typer.Exit: The reader of standard output has gone.
     """
     progress = own_console(silent=run.quiet)
@@ -81,11 +82,22 @@ def result_of(run: RunFlags) -> Iterator[Result]:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # what is left in the buffer goes nowhere
             raise typer.Exit(BROKEN_PIPE) from None
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            raise MagistrateError(f"standard output cannot be written: {reason_of(error)}") from error
+
+
+@contextmanager
+def preview_result(run: RunFlags) -> Iterator[Result]:
+    """Where the result of a dry run would go. It writes no verdicts, and says what it finds on standard output."""
+    yield Result(run.output, own_console(silent=True), Console(quiet=True))
 
 
 @contextmanager
 def _own_stream() -> Iterator[BinaryIO]:
     """Standard output for the result alone: what libraries print there goes to standard error meanwhile."""
+    if sys.stdout is None:
+        raise MagistrateError("standard output is closed; leave `-o -` and `--json` out, or open it")
     sys.stdout.flush()
     with os.fdopen(os.dup(1), "wb") as stream:
         os.dup2(2, 1)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +38,8 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Show the first prompt and what would be asked; load the tokenizer alone."),
 ]
+
+ENCODING = " (`--encoding` reads another encoding)"
 
 MEASURED = 1000
 """Prompts whose tokens are counted; the others are taken to be like them."""
@@ -83,7 +90,10 @@ class PreviewEngine(Engine):
     async def start(self) -> None:
         settings = self._settings
         if settings.engine != "endpoint" and settings.server is None and settings.model is not None:
-            self._chat = ChatTokenizer.load(weights.locate(catalog.repository(settings.model), settings.revision))
+            folder = weights.locate(catalog.repository(settings.model), settings.revision)
+            self._chat = ChatTokenizer.load(folder)
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            self.context = settings.max_model_len or config.get("max_position_embeddings")
 
     async def close(self) -> None:
         await self._real.close()
@@ -120,7 +130,8 @@ class PreviewBackend(LocalBackend):
 
     async def run(self, samples: Iterable[PreparedSample]) -> AsyncGenerator[Verdict, None]:
         first: Prompt | None = None
-        count = letters = answers = 0
+        count = letters = answers = overlong = 0
+        context = self._engine.context
         measured: list[list[int]] = []
         for sample in samples:
             assert sample.rendered is not None
@@ -131,13 +142,17 @@ class PreviewBackend(LocalBackend):
                 letters += sum(len(message.content) for message in prompt.messages)
                 if count <= MEASURED and (ids := self._engine.ids(prompt.messages)) is not None:
                     measured.append(ids)
+                    overlong += context is not None and len(ids) + prompt.form.max_tokens > context
+            await asyncio.sleep(0)  # an interrupt arrives here
         assert first is not None
         asked = self._engine.shown(first.messages, self._engine.ids(first.messages))
-        raise Previewed(asked, _lines(count, letters, answers, measured))
+        raise Previewed(asked, _lines(count, letters, answers, measured, overlong, context))
         yield  # it is a generator, as every backend's
 
 
-def _lines(count: int, letters: int, answers: int, measured: Sequence[Sequence[int]]) -> list[str]:
+def _lines(
+    count: int, letters: int, answers: int, measured: Sequence[Sequence[int]], overlong: int, context: int | None
+) -> list[str]:
     lines = [f"{counted(count, 'prompt')} would be asked, with room for {answers:,} tokens of answers"]
     if not measured:
         return [*lines, f"the prompts have {letters:,} characters; their tokens are the server's to count"]
@@ -145,7 +160,12 @@ def _lines(count: int, letters: int, answers: int, measured: Sequence[Sequence[i
     mean = sum(lengths) / len(lengths)
     whole = sum(lengths) if count == len(lengths) else round(mean * count)
     about = "" if count == len(lengths) else f" (by the first {len(lengths):,})"
-    lines.append(f"a prompt has {lengths[0]:,} to {lengths[-1]:,} tokens, {mean:,.0f} on average; all have {whole:,}{about}")
+    if lengths[0] == lengths[-1]:
+        lines.append(f"a prompt has {lengths[0]:,} tokens; all have {whole:,}{about}")
+    else:
+        lines.append(f"a prompt has {lengths[0]:,} to {lengths[-1]:,} tokens, {mean:,.0f} on average; all have {whole:,}{about}")
+    if overlong:
+        lines.append(f"{counted(overlong, 'prompt')} would not fit the context of {context:,} tokens with the answer{about}")
     pairs = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*measured, strict=False))
     if len(measured) > 1 and (shared := sum(1 for _ in pairs)):
         lines.append(f"the first {shared:,} tokens are the same in all, which an engine computes once")
@@ -171,11 +191,12 @@ def previewed(settings: EngineSettings, output: Path, *, wanted: bool) -> Iterat
         scratch = Path(folder) / (output.name or "output")
         _copy(output, scratch)
         try:
-            yield PreviewSettings(**settings.model_dump()), scratch
+            with redirect_stdout(io.StringIO()):  # a command that has nothing to ask would print its report
+                yield PreviewSettings(**settings.model_dump()), scratch
         except Previewed as found:
-            _show(Console(), found, _found_before(scratch))
+            _show(found, _found_before(scratch))
             raise typer.Exit from None
-        Console().print("nothing is left to ask")
+        _say(Console(), "nothing is left to ask; nothing was judged or written (`--dry-run`)")
         raise typer.Exit
 
 
@@ -183,13 +204,13 @@ def say_columns(source: Path, judge: Judge, columns: Mapping[str, str], encoding
     """Print the columns of a file's first row that can be read, and which of them the judge reads."""
     first = next((row.sample for row in read_rows(source, encoding) if row.sample is not None), {})
     read = [name if name == column else f"{name} from {column}" for name, column in _read_columns(judge, first, columns)]
-    console = Console()
-    console.print(f"{source}: columns {', '.join(map(str, first))}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"judge {judge.name} reads {', '.join(read) or 'every column'}", markup=False, highlight=False, soft_wrap=True)
+    console = Console(file=sys.__stdout__)
+    _say(console, f"{source}: columns {', '.join(map(str, first))}")
+    _say(console, f"judge {judge.name} reads {', '.join(read) or 'every column'}")
 
 
 def _read_columns(judge: Judge, sample: Sample, columns: Mapping[str, str]) -> list[tuple[str, str]]:
-    names = [name for name in judge.fields.names if name in columns or name in sample]
+    names = [name for name in ("id", *judge.fields.names) if name in columns or name in sample]
     return [(name, columns.get(name, name)) for name in names]
 
 
@@ -207,14 +228,17 @@ def _found_before(output: Path) -> Summary | None:
     return Summary.of(verdict for _, verdict in numbered_verdicts(output)) if output.is_file() else None
 
 
-def _show(console: Console, found: Previewed, before: Summary | None) -> None:
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+
+def _show(found: Previewed, before: Summary | None) -> None:
+    console = Console()
+    say = partial(_say, console)
     if before is not None and before.scored:
         say(f"{before.scored:,} are scored by an earlier run")
     for reason, count in before.unscored.most_common() if before is not None else ():
-        say(f"{count:,} unscored: {reason}")
+        say(f"{count:,} unscored: {reason}{ENCODING if 'is not UTF-8' in reason else ''}")
     for line in found.lines:
         say(line)
     console.print(Rule("the first prompt, as the model reads it", style="dim"))

@@ -76,6 +76,8 @@ def print_summary(console: Console, summary: Summary, legal: Mapping[str, Collec
     console.print(f"{summary.scored:,} scored, {unscored:,} unscored{recovered}")
     for reason, count in summary.unscored.most_common(MOST_REASONS):
         console.print(f"  {count:,} unscored: {reason}", markup=False, highlight=False)
+    if any("is not UTF-8" in reason for reason in summary.unscored):
+        console.print("  `--encoding` reads a CSV file that is not UTF-8: cp1252, for example, or gb18030")
     for metric, count in summary.absent.items():
         console.print(f"  {metric} did not apply to {count:,}", markup=False, highlight=False)
 
@@ -115,7 +117,7 @@ def summary_fields(summary: Summary, legal: Mapping[str, Collection[Score]]) -> 
         "recovered": summary.recovered,
         "reasons": dict(summary.unscored.most_common()),
         "metrics": {
-            metric: {"mean": mean.mean, "interval": mean.interval(legal.get(metric, ())), "n": mean.count}
+            metric: {"mean": round(mean.mean, 12), "interval": mean.interval(legal.get(metric, ())), "n": mean.count}
             for metric, mean in summary.means.items()
         },
         "labels": {metric: dict(labels.most_common()) for metric, labels in summary.labels.items()},

@@ -18,7 +18,7 @@ from judges.judge import Judge, Score
 from judges.repeats import with_occurrences
 from judges.runner import PreparedSample, prepare
 from judges.summary import Summary
-from judges.texts import TextWriter, texts_beside
+from judges.texts import TextWriter, discard_texts, texts_beside
 from judges.verdict_lines import known_fingerprints
 from magistrate.cli.flags import RowFlags, RunFlags
 from magistrate.cli.terminal import ConsoleProgress
@@ -123,6 +123,8 @@ async def score_file(source: Path, output: Path, backend: Backend, how: Scoring,
     judged = await judge_file(
         output, samples, backend, progress, overwrite=how.overwrite, whole=how.limit is None, mixed=how.mixed
     )
+    if how.overwrite and not how.keep_texts:
+        discard_texts(output)
     if judged.tally.judged + judged.tally.kept == 0:
         raise MagistrateError(f"{source} holds no samples")
     judge = backend.judge

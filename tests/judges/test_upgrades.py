@@ -46,13 +46,14 @@ def test_a_file_without_a_new_field_is_told_its_version(tmp_path: Path) -> None:
     assert "spelling none there, 1 here; since version 0.1.0 answers are constrained by the bytes" in said
     other = refusal(tmp_path / "other", LLMEval(), now, Fingerprint.of(LLMEval(), replace(IDENTITY, options={"spelling": 2})))
     assert "since version" not in other  # that is not the change of a version
+    elsewhere = Fingerprint.of(LLMEval(), replace(IDENTITY, model="another/model", options=options))
+    assert "since version" not in refusal(tmp_path / "model", LLMEval(), earlier, elsewhere)  # the model differs too
 
 
-def test_a_judge_whose_words_changed_says_so_for_the_option_that_changed_them(tmp_path: Path) -> None:
-    def of(judge: Judge, version: str) -> Fingerprint:
-        return replace(Fingerprint.of(judge, IDENTITY), judge_version=version)
-
-    one, whole = Grouse(per_metric=True, prompts="card"), Grouse()
-    said = refusal(tmp_path, one, of(one, "0" * 16), of(one, "1" * 16))
+def test_a_judge_whose_words_changed_says_so_of_files_with_the_words_before(tmp_path: Path) -> None:
+    now, before = Grouse(per_metric=True), Grouse(per_metric=True, prompts="card")
+    said = refusal(tmp_path, now, Fingerprint.of(before, IDENTITY), Fingerprint.of(now, IDENTITY))
     assert "prompts or options of the judge; since version 0.1.0 with `per_metric`" in said
-    assert "since version" not in refusal(tmp_path / "whole", whole, of(whole, "0" * 16), of(whole, "1" * 16))
+    longer = Grouse(per_metric=True, max_tokens=999)
+    said = refusal(tmp_path / "longer", longer, Fingerprint.of(now, IDENTITY), Fingerprint.of(longer, IDENTITY))
+    assert "since version" not in said

@@ -23,7 +23,7 @@ def test_a_dry_run_shows_the_columns_the_first_prompt_and_what_all_take(tmp_path
     done = score(source, tmp_path / "v.jsonl", "--dry-run", "--field", "response=said")
     assert done.returncode == 0, done.stderr
     assert "columns id, context, said, reference" in done.stdout
-    assert "judge llm-eval reads context, response from said, reference" in done.stdout
+    assert "judge llm-eval reads id, context, response from said, reference" in done.stdout
     assert "1 unscored: bad row: " in done.stdout
     tokenizer = AutoTokenizer.from_pretrained(str(EMBEDDED / "magistrate-tiny"))
     lengths, shown = [], []
@@ -38,7 +38,10 @@ def test_a_dry_run_shows_the_columns_the_first_prompt_and_what_all_take(tmp_path
     assert "5 prompts would be asked" in done.stdout
     assert f"a prompt has {min(lengths)} to {max(lengths)} tokens" in done.stdout
     assert f"all have {sum(lengths):,}" in done.stdout
+    assert "would not fit" not in done.stdout
     assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+    short = score(source, tmp_path / "v.jsonl", "--dry-run", "--field", "response=said", "--max-model-len", "300", "--json", "-q")
+    assert "5 prompts would not fit the context of 300 tokens with the answer" in short.stdout
 
 
 def test_a_dry_run_of_a_run_that_resumes_looks_at_what_is_missing(tmp_path: Path) -> None:
@@ -50,6 +53,10 @@ def test_a_dry_run_of_a_run_that_resumes_looks_at_what_is_missing(tmp_path: Path
     assert "2 prompts would be asked" in done.stdout
     assert "nothing is left to ask" in score(SAMPLE, output, "--dry-run", "--limit", "3").stdout
     assert output.read_bytes() == before
+    rows = write(tmp_path / "fewer.jsonl", read(SAMPLE)[:2])
+    fewer = score(rows, output, "--dry-run")  # a run would move the third verdict away
+    assert fewer.stdout.splitlines()[-1] == "nothing is left to ask; nothing was judged or written (`--dry-run`)"
+    assert "moved" not in fewer.stdout
     assert_one_sentence(score(SAMPLE, output, "--dry-run", "--expected"), "expected", "--overwrite")
 
 

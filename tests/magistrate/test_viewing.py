@@ -18,6 +18,7 @@ from judges.llm_eval import LLMEval
 from judges.runner import prepare
 from judges.texts import TextReader, texts_beside
 from judges.verdict import Verdict
+from judges.verdict_lines import sidecar
 from magistrate.cli.main import SAMPLE
 from tests.chromium import need_chromium, new_browser
 from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, score, write
@@ -65,7 +66,7 @@ def test_prompts_and_answers_are_kept_and_shown(browser: webdriver.Chrome, tmp_p
     output = tmp_path / "v.jsonl"
     done = score(SAMPLE, output, "--limit", "3", "--keep-texts")
     assert done.returncode == 0, done.stderr
-    texts = TextReader(texts_beside(output)).of(read(output)[0]["sample"])
+    texts = TextReader(texts_beside(output)).of(Verdict.from_json(output.read_text().splitlines()[0]))
     assert texts is not None
     assert json.loads(texts.answers[0]) == read(output)[0]["scores"]
     shown = magistrate("view", output)
@@ -110,10 +111,18 @@ def test_what_cannot_be_viewed_is_a_sentence(tmp_path: Path) -> None:
     other = write(tmp_path / "other.jsonl", [{"id": "1", "context": "Tea?", "response": "No."}])
     assert_one_sentence(magistrate("view", output, "--input", other), "gives a prompt that a verdict", "options")
     assert_one_sentence(magistrate("view", other), "is not a Magistrate verdict")
-    assert_one_sentence(magistrate("view", output, "-o", output), "is an input")
+    for page in (output, sidecar(output), texts_beside(output)):
+        page.touch()
+        assert_one_sentence(magistrate("view", output, "-o", page), "is an input")
+    assert_one_sentence(magistrate("view", output, "-o", "-"), "is not the name of a file")
+    assert_one_sentence(magistrate("view", tmp_path), "is a folder")
     empty = write(tmp_path / "empty.jsonl", [])
+    (tmp_path / "empty.html").write_text("precious")
     assert_one_sentence(magistrate("view", empty), "holds no verdicts")
-    assert not (tmp_path / "empty.html").exists()
+    assert (tmp_path / "empty.html").read_text() == "precious"
+    for judge, words in (("jury", "view the files of its members"), ("kindness", "give its rubric as `--judge FILE.toml`")):
+        rows = [json.loads(line) | {"judge": judge} for line in output.read_text().splitlines()]
+        assert_one_sentence(magistrate("view", write(tmp_path / "j.jsonl", rows), "--input", other), words)
 
 
 def test_a_server_sends_no_texts_to_keep(tmp_path: Path) -> None:
