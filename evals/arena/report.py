@@ -295,7 +295,7 @@ def _short(report: Figures) -> Iterator[Block]:
     rows = []
     for model in report["order"]:
         one, cell = report["ratings"]["models"][model], overall[model]
-        outcomes = "" if cell is None else " / ".join(f"{cell[part]:.0%}" for part in ("win", "tie", "lose"))
+        outcomes = "– (no game is scored)" if cell is None else " / ".join(f"{cell[part]:.0%}" for part in ("win", "tie", "lose"))
         rated = (number(one["rating"], 0), rating_ends(report, model, decimals=0))
         rows.append((number(rank(report, model), 0), names[model], *rated, outcomes, count(one["games"])))
     yield Table(("rank", "model", "rating", "95% interval", "win / tie / lose", "games"), rows, [1])

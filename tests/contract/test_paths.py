@@ -94,7 +94,8 @@ def test_vllm_finds_its_plugin_and_users_their_command() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_files_beside_the_modules_are_packed(package: str) -> None:
-    packed: list[str] = PROJECT["tool"]["setuptools"]["package-data"].get(package, [])
+    data: dict[str, list[str]] = PROJECT["tool"]["setuptools"]["package-data"]
+    packed = [*data.get("*", ()), *data.get(package, ())]
     folder = ROOT / package
     others = [
         str(file.relative_to(folder))
