@@ -98,6 +98,8 @@ def provenance(report: Figures) -> Iterator[Block]:
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Mapping):
         return ", ".join(f"{line(name)} {_told(one)}" for name, one in value.items())
     return line(str(value))
