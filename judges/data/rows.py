@@ -59,7 +59,7 @@ def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
         MagistrateError: The file is missing, has another suffix or does not match it, or the encoding is unknown; or as
             ``hub_rows`` and ``standard_input``.
     """
-    if name := hub_name(path):
+    if (name := hub_name(path)) is not None:
         yield from read_hub(name)
         return
     path = local(path)
