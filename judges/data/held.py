@@ -45,7 +45,7 @@ def samples_in(samples: Samples) -> Iterator[Sample]:
     Arrays in the rows of a data frame and of a data set become lists.
 
     Raises:
-        MagistrateError: It is a mapping itself, or two columns have one name.
+        MagistrateError: It is a mapping itself or cannot be iterated, or two columns have one name.
     """
     if isinstance(samples, Mapping):
         raise MagistrateError(
@@ -61,7 +61,13 @@ def samples_in(samples: Samples) -> Iterator[Sample]:
         return iter(frame.iter_rows(named=True))
     if "pyarrow" in kinds and hasattr(frame, "slice") and hasattr(frame, "schema"):
         return _of_pyarrow(frame)
-    return (_plain(row) for row in frame) if "datasets" in kinds else iter(frame)
+    try:
+        rows = iter(frame)
+    except TypeError:
+        raise MagistrateError(
+            f"samples are a list of mappings, a data frame, a data set or a file, not {samples!r:.80}"
+        ) from None
+    return map(_plain, rows) if "datasets" in kinds else rows
 
 
 def _of_pyarrow(frame: Any) -> Iterator[Sample]:

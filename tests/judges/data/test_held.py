@@ -84,6 +84,8 @@ def test_a_frame_of_many_rows_keeps_their_order() -> None:
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), "two columns are called `1`; rename one"),
         (pa.table([[1], [2]], names=["x", "x"]), "two columns are called `x`; rename one"),
         (pa.record_batch([[1], [2]], names=["x", "x"]), "two columns are called `x`; rename one"),
+        (None, "samples are a list of mappings, a data frame, a data set or a file, not None"),
+        (5, "a data set or a file, not 5"),
         (["text"], "sample 1 must be an object, not a string; give a list of samples"),
     ],
 )
