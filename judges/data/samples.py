@@ -82,14 +82,14 @@ def value_at(content: Any, path: str, absent: Any = None) -> Any:
 
 
 def _child(content: Any, name: str) -> Any:
-    content = _parsed(content)
+    content = parsed(content)
     if isinstance(content, Mapping):
         return content.get(name, ABSENT)
     is_place = isinstance(content, list | tuple) and name.isdecimal() and len(name) < 10
     return content[int(name)] if is_place and int(name) < len(content) else ABSENT
 
 
-def _parsed(content: Any) -> Any:
+def parsed(content: Any) -> Any:
     """The list or the object that a text is in JSON; anything else as it is."""
     if not isinstance(content, str) or not content.lstrip().startswith(("[", "{")):
         return content
@@ -102,7 +102,7 @@ def _parsed(content: Any) -> Any:
 def paths_of(content: Any, depth: int = 3) -> Iterator[str]:
     """The columns of a sample and, behind each, the paths into it, ``depth`` names long at the most."""
     parts: Iterable[tuple[Any, Any]] = ()
-    content = _parsed(content)
+    content = parsed(content)
     if isinstance(content, Mapping):
         parts = content.items()
     elif isinstance(content, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in content):
