@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sized
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import aclosing
 from itertools import chain, islice
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,7 @@ from judges.engines.engine import Engine
 from judges.engines.settings import EngineSettings
 from judges.errors import MagistrateError, did_you_mean
 from judges.extras import naming_extras
-from judges.fitting import check_columns
+from judges.fitting import check_columns, check_rows
 from judges.judge import Judge
 from judges.repeats import warn, with_occurrences
 from judges.runner import PreparedSample, prepare, unscored
@@ -53,18 +56,19 @@ async def judge_async(
         if judge is None and isinstance(engine, Engine):
             raise MagistrateError("name the judge of a given engine, for example `llm-eval`")
         how, decoding = _settings(engine, settings)
+        _check_limit(limit)
         asked, name = _opened(judge, options or {}, how)
-        check_columns([asked], fields or {})
-        rows = (renamed(row, fields or {}) for row in islice(rows_of(samples, encoding), limit))
+        fit = _Fit(asked, fields or {}, Path(samples).name if isinstance(samples, str | Path) else "the input")
+        rows = fit.renamed(islice(rows_of(samples, encoding), limit))
         total = len(samples) if isinstance(samples, Sized) and not isinstance(samples, str) else None
         report = _Progress(progress, total if limit is None or total is None else min(total, limit))
         if isinstance(engine, Engine):
-            return await _verdicts(rows, LocalBackend(asked, engine, decoding), report)
+            return await _verdicts(rows, LocalBackend(asked, engine, decoding), report, fit)
         from magistrate.remote import open_backend
 
         backend = open_backend(name, asked, how, decoding, stopped="no verdict is kept")
         try:
-            return await _verdicts(rows, backend, report)
+            return await _verdicts(rows, backend, report, fit)
         finally:
             await backend.close()
 
@@ -89,7 +93,7 @@ def judge(
         progress: Called with the number of samples judged, and that of all, ``None`` if it is not known.
 
     Returns:
-        One verdict a sample, in the samples' order. Where several samples have one id, a warning says so.
+        One verdict a sample, in the samples' order. A warning says so where several have one id, or none can be judged.
 
     Raises:
         EngineError: The engine cannot start, or has failed for good.
@@ -112,6 +116,8 @@ def _settings(engine: Engine | str | None, given: Mapping[str, Any]) -> tuple[En
     Raises:
         MagistrateError: There is no such setting, a value is illegal, or one does not go with an engine that is given.
     """
+    if not isinstance(engine, Engine | str | None):
+        raise MagistrateError(f"`engine` must be an engine's name, or an engine of `open_engine`, not {engine!r:.80}")
     for name in given:
         if name not in SETTINGS:
             raise MagistrateError(f"there is no setting `{name}`; there are {', '.join(SETTINGS)}{did_you_mean(name, SETTINGS)}")
@@ -121,6 +127,11 @@ def _settings(engine: Engine | str | None, given: Mapping[str, Any]) -> tuple[En
     named = {"engine": engine} if isinstance(engine, str) else {}
     decoding = {name: value for name, value in given.items() if name not in ours}
     return EngineSettings.of(**named, **ours), Decoding.of(**decoding)
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Integral) or limit < 1):
+        raise MagistrateError(f"`limit` must be a whole number of at least 1, not {limit!r:.80}")
 
 
 def _opened(judge: Judge | str | Path | None, options: Mapping[str, Any], engine: EngineSettings) -> tuple[Judge, str]:
@@ -140,6 +151,51 @@ def _opened(judge: Judge | str | Path | None, options: Mapping[str, Any], engine
     return catalog.open_judge(str(judge), **options), str(judge)
 
 
+class _Fit:
+    """Renames the columns of rows, and warns if the judge can read none of them.
+
+    Raises:
+        MagistrateError: The judge has no such field.
+    """
+
+    def __init__(self, judge: Judge, fields: Mapping[str, str], name: str) -> None:
+        self._judge, self._fields, self._name = judge, fields, name
+        self._unread: list[Row] | None = []
+        try:
+            check_columns([judge], fields)
+        except MagistrateError as error:
+            raise MagistrateError(_in_python(str(error))) from None
+
+    def renamed(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows with the judge's fields; they are kept until ``found``."""
+        for row in rows:
+            if self._unread is not None:
+                self._unread.append(row)
+            yield renamed(row, self._fields)
+
+    def found(self) -> None:
+        """Note that a row can be judged."""
+        self._unread = None
+
+    def warn(self) -> None:
+        """Warn, in the words of the command line, that no row can be judged. No rows are no fault."""
+        if self._unread:
+            try:
+                check_rows(self._unread, self._judge, self._fields, self._name)
+            except MagistrateError as error:
+                warnings.warn(_in_python(str(error)), stacklevel=2)
+
+
+def _in_python(sentence: str) -> str:
+    """Spell the flags of a sentence as the argument of Python: ```--field a=b``` as ```fields={'a': 'b'}```."""
+
+    def spelt(found: re.Match[str]) -> str:
+        columns = dict(flag.split("=", 1) for flag in found[1].split(" --field "))
+        return f"`fields={columns}`"
+
+    return re.sub(r"`--field ([^`]+)`", spelt, sentence)
+
+
 class _Progress:
     """Counts verdicts, and tells a program."""
 
@@ -152,7 +208,7 @@ class _Progress:
             self._tell(self._done, self._total)
 
 
-async def _verdicts(rows: Iterator[Row], backend: Backend, progress: _Progress) -> Verdicts:
+async def _verdicts(rows: Iterator[Row], backend: Backend, progress: _Progress, fit: _Fit) -> Verdicts:
     """Judge rows. The backend is started if one of them can be asked about."""
     fingerprint = (await backend.fingerprint()).digest
     order: list[tuple[str, int]] = []
@@ -173,7 +229,10 @@ async def _verdicts(rows: Iterator[Row], backend: Backend, progress: _Progress) 
 
     waiting = askable()
     first = next(waiting, None)
-    if first is not None:
+    if first is None:
+        fit.warn()
+    else:
+        fit.found()
         await backend.start()
         async with aclosing(backend.run(chain([first], waiting))) as verdicts:
             async for verdict in verdicts:

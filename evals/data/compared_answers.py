@@ -20,7 +20,7 @@ from evals.data.published_ratings import Faults
 from evals.data.tables import check_columns, check_distinct, header_of, holds_any, is_empty
 from evals.data.tasks import Fault, add_fault
 from judges.data.rows import Row, read_rows, renamed
-from judges.data.samples import ABSENT, value_at
+from judges.data.samples import ABSENT, parsed, value_at
 from judges.errors import MagistrateError, counted
 
 
@@ -141,7 +141,8 @@ def read_compared(
 
     Args:
         path: Any kind of file that ``read_rows`` reads.
-        human: Columns of what people say, each a rater's. Without them the file must be one of ``FORMS``.
+        human: Columns of what people say, each a rater's, or of lists, each place a rater's. Without them the file must be one of
+            ``FORMS``.
         labels: What people's labels mean; by default what those of a known file mean, or else words alone.
         fields: Field of a sample, as the pairwise judge takes it, to the column that holds it.
         encoding: Of a CSV file.
@@ -162,8 +163,10 @@ def read_compared(
     check_columns(path, rows, [*human, *(fields or {}).values()])
     check_distinct(human, "--human")
     raters = tuple(human) or (form.raters if form else ())
+    named_in_form = form is not None and set(raters) <= set(form.raters)
+    raters = tuple(one for rater in raters for one in _places(rater, rows))
     if labels is None:
-        labels = form.labels if form and set(raters) <= set(form.raters) else ChoiceLabels()
+        labels = form.labels if form and named_in_form else ChoiceLabels()
     if labels.whose is None:
         for rater in raters:
             cells = [value_at(row.sample or {}, rater) for row in rows]
@@ -189,6 +192,16 @@ def read_compared(
         raise MagistrateError(f"{path}: two pairs have the id `{twice[0]}`; give each pair one row, and its raters a column each")
     name = path.stem if human or form is None else form.name
     return ComparedSet(name, pairs, raters, faults, labels.whose, reader.meanings)
+
+
+def _places(column: str, rows: Sequence[Row]) -> list[str]:
+    """The column itself; of a column of nothing but lists, the path of each place in them."""
+    cells = [parsed(value_at(row.sample, column)) for row in rows]
+    lists = [cell for cell in cells if isinstance(cell, list | tuple)]
+    widest = max(map(len, lists), default=0)
+    if not widest or any(not isinstance(cell, list | tuple) and not is_empty(cell) for cell in cells):
+        return [column]
+    return [f"{column}.{place}" for place in range(widest)]
 
 
 def _unexplained(labels: Collection[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from judges.data.rows import Row, read_rows, row_of
+from judges.data.rows import Row, check_distinct, read_rows, row_of
 from judges.errors import MagistrateError
 from judges.judge import Sample
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    Samples: TypeAlias = Iterable[Sample] | pandas.DataFrame | polars.DataFrame | polars.LazyFrame | pyarrow.Table
+    Frame: TypeAlias = pandas.DataFrame | polars.DataFrame | polars.LazyFrame | pyarrow.Table | pyarrow.RecordBatch
+    Samples: TypeAlias = Iterable[Sample] | Frame
     """Samples that a program holds."""
 
 AT_ONCE = 1024
@@ -26,8 +27,8 @@ def rows_of(samples: Samples | str | Path, encoding: str | None = None) -> Itera
     """Number the rows of a file, or of samples that a program holds.
 
     Args:
-        samples: A file, as ``read_rows`` takes it; or a data frame of pandas or polars, a table of pyarrow, a data set of
-            ``datasets``, or another iterable of mappings.
+        samples: A file, as ``read_rows`` takes it; or a data frame of pandas or polars, a table or a record batch of pyarrow, a
+            data set of ``datasets``, or another iterable of mappings.
         encoding: Encoding of a CSV file.
 
     Raises:
@@ -41,8 +42,10 @@ def rows_of(samples: Samples | str | Path, encoding: str | None = None) -> Itera
 def samples_in(samples: Samples) -> Iterator[Sample]:
     """The rows of a data frame as mappings, in which a missing value is ``None``; other samples as they are.
 
+    Arrays in the rows of a data frame and of a data set become lists.
+
     Raises:
-        MagistrateError: It is a mapping itself, or two columns have one name.
+        MagistrateError: It is a mapping itself or cannot be iterated, or two columns have one name.
     """
     if isinstance(samples, Mapping):
         raise MagistrateError(
@@ -56,15 +59,26 @@ def samples_in(samples: Samples) -> Iterator[Sample]:
         frame = frame.collect()
     if "polars" in kinds and hasattr(frame, "iter_rows"):
         return iter(frame.iter_rows(named=True))
-    if "pyarrow" in kinds and hasattr(frame, "to_batches"):
-        return (row for batch in frame.to_batches(AT_ONCE) for row in batch.to_pylist())
-    return iter(frame)
+    if "pyarrow" in kinds and hasattr(frame, "slice") and hasattr(frame, "schema"):
+        return _of_pyarrow(frame)
+    try:
+        rows = iter(frame)
+    except TypeError:
+        raise MagistrateError(
+            f"samples are a list of mappings, a data frame, a data set or a file, not {samples!r:.80}"
+        ) from None
+    return map(_plain, rows) if "datasets" in kinds else rows
+
+
+def _of_pyarrow(frame: Any) -> Iterator[Sample]:
+    check_distinct(frame.schema.names)
+    for start in range(0, frame.num_rows, AT_ONCE):
+        yield from frame.slice(start, AT_ONCE).to_pylist()
 
 
 def _of_pandas(frame: Any) -> Iterator[Sample]:
-    if not frame.columns.is_unique:
-        raise MagistrateError(f"two columns are called `{frame.columns[frame.columns.duplicated()][0]}`; rename one")
     names = [str(name) for name in frame.columns]
+    check_distinct(names)
     rows = frame.itertuples(index=False, name=None)
     missing = frame.isna().itertuples(index=False, name=None)
     for row, absent in zip(rows, missing, strict=True):
@@ -72,7 +86,7 @@ def _of_pandas(frame: Any) -> Iterator[Sample]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of NumPy as Python's own, inside of lists and objects too."""
+    """A value of NumPy or PyTorch as Python's own, inside of lists and objects too."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Mapping):
         return {key: _plain(part) for key, part in value.items()}

@@ -59,7 +59,7 @@ def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
         MagistrateError: The file is missing, has another suffix or does not match it, or the encoding is unknown; or as
             ``hub_rows`` and ``standard_input``.
     """
-    if name := hub_name(path):
+    if (name := hub_name(path)) is not None:
         yield from read_hub(name)
         return
     path = local(path)
@@ -273,12 +273,18 @@ def _check_header(path: Path, names: Sequence[str]) -> None:
     separator = next((word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if len(names) == 1 and sign in names[0]), None)
     if separator is not None:
         raise MagistrateError(f"{path}: {separator} separate the columns; save it with commas")
-    _check_distinct(path, [name for name in names if name])  # spreadsheets write empty columns without a name
+    check_distinct([name for name in names if name], path)  # spreadsheets write empty columns without a name
 
 
-def _check_distinct(path: Path, names: Sequence[str]) -> None:
+def check_distinct(names: Sequence[str], path: Path | None = None) -> None:
+    """See that no two columns, of a file if there is one, have one name.
+
+    Raises:
+        MagistrateError: Two have.
+    """
     if len(set(names)) < len(names):
-        raise MagistrateError(f"{path}: two columns are called `{max(names, key=names.count)}`; rename one")
+        where = f"{path}: " if path else ""
+        raise MagistrateError(f"{where}two columns are called `{max(names, key=names.count)}`; rename one")
 
 
 def _marked(path: Path) -> str | None:
@@ -311,7 +317,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         number = 0
         file = pyarrow.parquet.ParquetFile(path)
-        _check_distinct(path, file.schema_arrow.names)
+        check_distinct(file.schema_arrow.names, path)
         for batch in file.iter_batches(batch_size=1024):
             for content in batch.to_pylist():
                 number += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from judges.data.files import parse_json
 from judges.errors import SampleError
 from judges.judge import Sample
 
@@ -68,7 +69,8 @@ ABSENT = object()
 def value_at(content: Any, path: str, absent: Any = None) -> Any:
     """The value of a column, or at a path into nested objects and lists: ``options.A``, ``annotations.Overall.0``.
 
-    A name that contains dots itself comes before a path. ``absent`` if there is no such value.
+    A name that contains dots itself comes before a path, and a path leads into a text that is JSON too, as a cell of a CSV file
+    can be. ``absent`` if there is no such value.
     """
     for end in (len(path), *(place for place in range(len(path) - 1, -1, -1) if path[place] == ".")):
         found = _child(content, path[:end])
@@ -80,15 +82,27 @@ def value_at(content: Any, path: str, absent: Any = None) -> Any:
 
 
 def _child(content: Any, name: str) -> Any:
+    content = parsed(content)
     if isinstance(content, Mapping):
         return content.get(name, ABSENT)
     is_place = isinstance(content, list | tuple) and name.isdecimal() and len(name) < 10
     return content[int(name)] if is_place and int(name) < len(content) else ABSENT
 
 
+def parsed(content: Any) -> Any:
+    """The list or the object that a text is in JSON; anything else as it is."""
+    if not isinstance(content, str) or not content.lstrip().startswith(("[", "{")):
+        return content
+    try:
+        return parse_json(content)
+    except ValueError:
+        return content
+
+
 def paths_of(content: Any, depth: int = 3) -> Iterator[str]:
     """The columns of a sample and, behind each, the paths into it, ``depth`` names long at the most."""
     parts: Iterable[tuple[Any, Any]] = ()
+    content = parsed(content)
     if isinstance(content, Mapping):
         parts = content.items()
     elif isinstance(content, list | tuple) and any(isinstance(one, Mapping | list | tuple) for one in content):

@@ -21,9 +21,9 @@ _MAGIC = ((b"PAR1", ".parquet"), (b"PK\x03\x04", ".xlsx"), (b"[", ".json"), (b"{
 
 
 def hub_name(path: Path | str) -> str | None:
-    """The name of a data set behind ``hf://``, of which a path keeps one slash; ``None`` for a file."""
-    head, slashes, name = str(path).partition(":/")
-    return name.lstrip("/") if slashes and head == "hf" else None
+    """The name of a data set behind ``hf://``, of which a path keeps one slash or, at its end, none; ``None`` for a file."""
+    head, colon, name = str(path).partition(":")
+    return name.lstrip("/") if head == "hf" and colon and (not name or name.startswith("/")) else None
 
 
 def hub_rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -31,16 +31,21 @@ def hub_rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
     Args:
         name: ``owner/name`` or a folder in the form of the hub's; a configuration may follow behind a slash, and the split
-            behind a colon, which a data set of one split does not need.
+            or a slice of it behind a colon, which a data set of one split does not need.
 
     Raises:
-        MagistrateError: The library is missing, the data set cannot be loaded, or it has several splits and none is named.
+        MagistrateError: The name is empty, the library is missing, the data set cannot be loaded, or it has several splits and
+            none is named.
     """
+    if not name.partition(":")[0]:
+        raise MagistrateError(f"`hf://{name}` names no data set; write `hf://owner/name:split`")
     try:
         import datasets
     except ImportError:
-        raise MagistrateError(f"{name} is read by the library `datasets`, which is not installed: {install('hub')}") from None
-    folder, _, split = name.rpartition(":") if ":" in name and not Path(name).is_dir() else (name, "", "")
+        raise MagistrateError(
+            f"hf://{name} is read by the library `datasets`, which is not installed: {install('hub')}"
+        ) from None
+    folder, split = _named_split(name)
     parts = folder.split("/")
     configured = len(parts) == 3 and not Path(folder).is_dir()
     try:
@@ -54,8 +59,17 @@ def hub_rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             f"the data set {name} cannot be loaded: {what:.300}; a file of its rows can be given instead"
         ) from error
     if not split and len(loaded) > 1:
-        raise MagistrateError(f"the data set {name} has the splits {', '.join(loaded)}; say which: `{name}:{next(iter(loaded))}`")
+        raise MagistrateError(
+            f"the data set {folder} has the splits {', '.join(loaded)}; say which: `hf://{folder}:{next(iter(loaded))}`"
+        )
     yield from enumerate(loaded if split else next(iter(loaded.values())), start=1)
+
+
+def _named_split(name: str) -> tuple[str, str]:
+    """The data set, and the split behind it if there is one. A slice such as ``train[:2]`` has colons of its own."""
+    owner, slash, rest = name.rpartition("/")
+    folder, _, split = rest.partition(":")
+    return (name, "") if Path(name).is_dir() else (f"{owner}{slash}{folder}", split)
 
 
 @cache

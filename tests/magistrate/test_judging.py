@@ -119,6 +119,41 @@ def test_rows_of_one_id_are_warned_of(url: str) -> None:
     assert [verdict.occurrence for verdict in verdicts] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("sample", "fields", "said"),
+    [
+        (
+            {"prompt": "a", "Actual Output": "b"},
+            {},
+            "no row of the input has the fields `context`, `response` that judge `llm-eval` needs; its columns are `prompt`, "
+            "`Actual Output`; try `fields={'context': 'prompt', 'response': 'Actual Output'}`",
+        ),
+        (
+            {"context": "a", "reply": "b"},
+            {"response": "replies"},
+            "the input has no column `replies`, which `fields={'response': 'replies'}` names; its columns are `context`, "
+            "`reply`; did you mean `reply`?",
+        ),
+    ],
+)
+def test_samples_of_which_none_has_the_fields_are_warned_of(
+    url: str, sample: dict[str, str], fields: dict[str, str], said: str
+) -> None:
+    with pytest.warns(UserWarning, match="`fields=") as warned:
+        verdicts = judge([sample, sample], "llm-eval", server=url, fields=fields)
+    assert [str(one.message) for one in warned] == [said]
+    assert [verdict.status for verdict in verdicts] == ["unscored", "unscored"]
+
+
+def test_a_file_of_which_no_row_can_be_judged_is_warned_of_by_its_name(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("context,reply\na,b\n")
+    with pytest.warns(
+        UserWarning, match=r"^no row of rows\.csv has the field `response` that .*; try `fields={'response': 'reply'}`$"
+    ):
+        judge(file, "llm-eval", server=url)
+
+
 def in_a_notebook(cell: Any) -> Any:
     """Run a cell as a notebook does: in the thread of a loop that runs."""
 
@@ -177,11 +212,24 @@ def test_work_that_is_interrupted_cleans_up_beside_a_loop() -> None:
     [
         (("llm-eval",), {"modle": "x"}, "there is no setting `modle`; there are model, .*; did you mean `model`"),
         (("llm-eval",), {"think": -1}, "setting `think` must be a whole number from 0 to 131,072, not -1"),
+        (("llm-eval", 5), {}, "`engine` must be an engine's name, or an engine of `open_engine`, not 5"),
+        *(
+            (
+                ("llm-eval",),
+                {"limit": limit, "model": "magistrate-tiny"},
+                f"`limit` must be a whole number of at least 1, not {limit!r}",
+            )
+            for limit in (0, -1, 1.5, True, "3")
+        ),
         (("llm-eval", "vlm"), {}, "engine setting `engine` must be one of vllm, transformers, endpoint, not 'vlm'"),
         (("llm-eval",), {}, "no model given"),
         (("dredd",), {"server": "http://127.0.0.1:9"}, "there is no judge `dredd`"),
         (("llm-eval",), {"server": "http://127.0.0.1:9", "dtype": "float32"}, "`--dtype` has no meaning with `--server`"),
-        (("llm-eval",), {"fields": {"nothing": "x"}, "model": "magistrate-tiny"}, "judge `llm-eval` has no field `nothing`"),
+        (
+            ("llm-eval",),
+            {"fields": {"nothing": "x"}, "model": "magistrate-tiny"},
+            "^`fields={'nothing': 'x'}`: judge `llm-eval` has no field `nothing`",
+        ),
         (("llm-eval",), {"options": {"nothing": 1}, "model": "magistrate-tiny"}, "judge `llm-eval` has no option `nothing`"),
         ((LLMEval(),), {"options": {"scale": "0-5"}}, "options are those of a judge that is named"),
     ],
@@ -189,6 +237,11 @@ def test_work_that_is_interrupted_cleans_up_beside_a_loop() -> None:
 def test_what_cannot_be_is_said_before_anything_starts(arguments: tuple[Any, ...], settings: dict[str, Any], said: str) -> None:
     with pytest.raises(MagistrateError, match=said):
         judge(SAMPLES, *arguments, **settings)
+
+
+def test_what_holds_no_samples_is_said_before_anything_starts() -> None:
+    with pytest.raises(MagistrateError, match=r"samples are a list of mappings, .*, not None"):
+        judge(None, "llm-eval", model="magistrate-tiny")
 
 
 def test_an_open_engine_has_its_settings() -> None:

@@ -28,7 +28,10 @@ MAKERS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "polars": pl.DataFrame,
     "lazy": pl.LazyFrame,
     "pyarrow": pa.Table.from_pylist,
+    "record batch": pa.RecordBatch.from_pylist,
     "datasets": Dataset.from_list,
+    "datasets of arrays": lambda samples: Dataset.from_list(samples).with_format("numpy"),
+    "iterable datasets": lambda samples: Dataset.from_list(samples).to_iterable_dataset(),
 }
 
 
@@ -36,6 +39,7 @@ MAKERS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
 def test_every_kind_gives_the_same_rows(kind: str) -> None:
     rows = list(rows_of(MAKERS[kind](SAMPLES)))
     assert [dict(row.sample or {}) for row in rows] == SAMPLES
+    assert {type(row.sample["turns"]) for row in rows if row.sample} == {list}
     assert [(row.id, row.place, row.number) for row in rows] == [("a", "sample 1", 1), ("b", "sample 2", 2)]
 
 
@@ -66,7 +70,8 @@ def test_cells_of_pandas_become_what_json_has() -> None:
 
 def test_a_frame_of_many_rows_keeps_their_order() -> None:
     table = pa.table({"n": list(range(5000))})
-    for frame in (table, table.to_pandas(), pl.from_arrow(table)):
+    (batch,) = table.to_batches()
+    for frame in (table, batch, table.to_pandas(), pl.from_arrow(table)):
         assert [row.sample["n"] for row in rows_of(frame) if row.sample] == list(range(5000))
 
 
@@ -76,6 +81,11 @@ def test_a_frame_of_many_rows_keeps_their_order() -> None:
         (SAMPLES[0], "the samples are one object, of id, turns, number, note; give a list of samples"),
         (DatasetDict({"train": Dataset.from_list(SAMPLES)}), "one object, of train; give a list of samples, or one split"),
         (pd.DataFrame([[1, 2]], columns=["x", "x"]), "two columns are called `x`; rename one"),
+        (pd.DataFrame([[1, 2]], columns=[1, "1"]), "two columns are called `1`; rename one"),
+        (pa.table([[1], [2]], names=["x", "x"]), "two columns are called `x`; rename one"),
+        (pa.record_batch([[1], [2]], names=["x", "x"]), "two columns are called `x`; rename one"),
+        (None, "samples are a list of mappings, a data frame, a data set or a file, not None"),
+        (5, "a data set or a file, not 5"),
         (["text"], "sample 1 must be an object, not a string; give a list of samples"),
     ],
 )

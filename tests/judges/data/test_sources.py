@@ -56,13 +56,42 @@ def test_a_terminal_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
         list(read_rows(Path("-")))
 
 
-def test_a_data_set_is_read_by_its_name_and_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    folder = Path("set")
-    folder.mkdir()
-    (folder / "test.jsonl").write_text(LINES)
-    (folder / "train.jsonl").write_text(LINES.splitlines()[0] + "\n")
-    assert [row.sample for row in read_rows(Path(f"hf://{folder}:test"))] == ROWS
-    with pytest.raises(MagistrateError, match="has the splits train, test; say which"):
-        list(read_rows(Path(f"hf://{folder}")))
+    for folder in (Path("set"), Path("owner/set")):
+        folder.mkdir(parents=True)
+        (folder / "test.jsonl").write_text(LINES)
+        (folder / "train.jsonl").write_text(LINES.splitlines()[0] + "\n")
+
+
+@pytest.mark.usefixtures("_data_set")
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("set:test", ROWS),
+        ("owner/set:test", ROWS),
+        ("set:test[:1]", ROWS[:1]),
+        ("owner/set:test[1:]", ROWS[1:]),
+        ("set:train+test[-1:]", ROWS),
+    ],
+)
+def test_a_data_set_is_read_by_its_name_and_split(name: str, rows: list[dict[str, str]]) -> None:
+    assert [row.sample for row in read_rows(Path(f"hf://{name}"))] == rows
+
+
+@pytest.mark.usefixtures("_data_set")
+@pytest.mark.parametrize("name", ["set", "set:", "owner/set"])
+def test_a_split_is_advised_as_it_is_written(name: str) -> None:
+    with pytest.raises(MagistrateError, match="has the splits train, test; say which") as raised:
+        list(read_rows(Path(f"hf://{name}")))
+    advised = str(raised.value).split("`")[1]
+    assert advised == f"hf://{name.rstrip(':')}:train"
+    assert [row.sample for row in read_rows(Path(advised))] == ROWS[:1]
+
+
+@pytest.mark.parametrize("name", ["hf://", "hf:///", "hf://:", "hf://:train"])
+def test_a_data_set_needs_a_name(name: str) -> None:
+    with pytest.raises(MagistrateError, match=r"^`hf://[^/`]*` names no data set; write `hf://owner/name:split`$"):
+        list(read_rows(Path(name)))

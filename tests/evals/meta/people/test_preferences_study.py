@@ -388,6 +388,35 @@ def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
     assert f"| a rater and the majority of the others | 0 | {absent(BELOW)} | {absent(BELOW)} |" in markdown(document(alone))
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_column_of_lists_is_a_rater_a_place(tmp_path: Path, *, as_text: bool) -> None:
+    votes: list[Any] = [["A", "B", "A"], ["tie", "A"], None, [], ["B", "?", "B"]]
+    path = tmp_path / "votes.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(
+                {"question": str(n), "answer_a": "x", "answer_b": "y", "votes": json.dumps(one) if as_text and one else one}
+            )
+            + "\n"
+            for n, one in enumerate(votes)
+        )
+    )
+    found = read_compared(path, ["votes"])
+    assert found.raters == ("votes.0", "votes.1", "votes.2")
+    assert [one.choices for one in found.pairs] == [[1, 2, 1], [0, 1, None], [2, None, 2]]
+    assert all("votes" not in one.sample for one in found.pairs)
+    assert {fault.what: fault.count for fault in found.faults}["`votes.1` names none of A, B and tie"] == 1
+    swapped = read_compared(path, ["votes"], labels=labels_given("first=b,second=a,tie=tie"))
+    assert [one.majority for one in swapped.pairs] == [2, None, 1]
+
+
+def test_a_column_of_lists_and_words_is_one_rater(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    path.write_text("".join(json.dumps({"question": "q", "vote": one}) + "\n" for one in ("A", ["B", "A"])))
+    found = read_compared(path, ["vote"])
+    assert (found.raters, [one.choices for one in found.pairs]) == (("vote",), [[1]])
+
+
 def test_what_cannot_be_studied_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"id": 1, "anna": "?"}\n')
