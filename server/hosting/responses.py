@@ -149,7 +149,7 @@ def _renamed(body: Mapping[str, Any]) -> Mapping[str, Any]:
     message = str(error["message"])
     for chat, response in NAMES.items():
         message = message.replace(chat, response)
-    param = error.get("param")
+    param: Any = error.get("param")
     return {**body, "error": {**error, "message": message, "param": NAMES.get(param, param)}}
 
 

@@ -77,8 +77,8 @@ def _of_line(result: Result, line: bytes) -> Iterator[Entry]:
     if result.failed or error:
         yield Entry(name, "failed", text_of(error.get("message")) or "The reason is in the error file.", without="")
         return
-    texts = Texts([_asked(body)] if line else (), list(_answers(answered)))
-    yield Entry(name, "answered", facts={"usage": answered.get("usage")}, texts=texts, without=DELETED)
+    shown = Texts([_asked(body)] if line else (), list(_answers(answered)))
+    yield Entry(name, "answered", facts={"usage": answered.get("usage")}, texts=shown, without=DELETED)
 
 
 def _rendered(body: Mapping[str, Any], samples: list[Any], verdicts: list[Any]) -> dict[int, Texts]:

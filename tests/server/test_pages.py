@@ -733,7 +733,7 @@ def answered_batch(store: Store, url: str, bodies: list[dict[str, Any]], answers
 def opened_texts(reader: Reader, batch: BatchRecord) -> list[list[str]]:
     """The titles and texts of each line of a batch, opened on its page of verdicts."""
     reader.open(f"/batches/{batch.id}/verdicts")
-    within(20, lambda: reader.rows("table.verdicts tbody tr"))
+    within(20, lambda: bool(reader.rows("table.verdicts tbody tr")))
     buttons = reader.browser.find_elements(By.CSS_SELECTOR, "table.verdicts tbody button")
     for button in buttons:
         button.click()
@@ -748,15 +748,19 @@ def opened_texts(reader: Reader, batch: BatchRecord) -> list[list[str]]:
 
 def test_responses_of_a_batch_are_read_with_their_input(reader: Reader, store: Store) -> None:
     parts = [{"type": "input_text", "text": "Red"}, {"type": "input_text", "text": "or green?"}]
-    bodies = [{"instructions": "Be brief.", "input": "Tea?"}, {"input": [{"role": "user", "content": parts}]}]
+    bodies: list[dict[str, Any]] = [
+        {"instructions": "Be brief.", "input": "Tea?"},
+        {"input": [{"role": "user", "content": parts}]},
+    ]
     said = [{"type": "message", "content": [{"type": "output_text", "text": text}]} for text in ("Yes.", "Green.")]
-    batch = answered_batch(store, "/v1/responses", bodies, [{"output": [{"type": "reasoning"}, item]} for item in said])
+    answers: list[dict[str, Any]] = [{"output": [{"type": "reasoning"}, item]} for item in said]
+    batch = answered_batch(store, "/v1/responses", bodies, answers)
     assert opened_texts(reader, batch) == [
         ["answer", "Yes.", "prompt, system", "Be brief.", "prompt", "Tea?"],
         ["answer", "Green.", "prompt, user", "Red\nor green?"],
     ]
     reader.find(f"a[href='/batches/{batch.id}']").click()
-    assert within(20, lambda: reader.find("h1"))
+    within(20, lambda: reader.shows("asked.jsonl"))
     assert reader.complaints == []
 
 
