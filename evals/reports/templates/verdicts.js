@@ -122,7 +122,7 @@
       const cell = row.appendChild(make("td"));
       if (status !== "scored") return;
       cell.dataset.name = brief(index.metrics[place]);
-      const text = make("span", worded(score));
+      const text = make("span", brief(worded(score)));
       if (typeof score === "string") text.className = "words";
       cell.append(text);
     });
@@ -158,8 +158,10 @@
       return text;
     }));
     const facts = make("dl");
-    const [id] = index.rows[at];
-    if (brief(id) !== id) facts.append(make("dt", "id"), make("dd", id));
+    const [id, , , ...scores] = index.rows[at];
+    for (const [name, whole] of [["id", id], ...index.metrics.map((metric, place) => [metric, worded(scores[place])])]) {
+      if (brief(whole) !== whole) facts.append(make("dt", brief(name)), make("dd", whole));
+    }
     for (const [name, fact] of Object.entries(texts.facts)) {
       facts.append(make("dt", name), make("dd", typeof fact === "string" ? fact : Array.isArray(fact) ? fact.join("\n") : JSON.stringify(fact)));
     }
