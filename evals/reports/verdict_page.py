@@ -69,19 +69,20 @@ FACTS = ("judge", "justification", "expected", "detail", "notes", "recovered", "
 """Fields of a verdict that are shown behind its scores."""
 
 
-def verdict_page(title: str, entries: Iterable[Entry], about: str = "") -> Iterator[str]:
+def verdict_page(title: str, entries: Iterable[Entry], about: str = "", back: str = "") -> Iterator[str]:
     """Write the page of some verdicts, a piece at a time.
 
     Args:
         title: Of the page, usually the file's name.
         entries: The verdicts, in their order.
         about: A sentence on what they are.
+        back: The address of the page of their batch.
     """
     script = page_script()
     page = (
         environment()
         .get_template("verdicts.html")
-        .render(title=title, about=about, place=Markup(PLACE), script=Markup(script), policy=policy([script]))
+        .render(title=title, about=about, back=back, place=Markup(PLACE), script=Markup(script), policy=policy([script]))
     )
     head, tail = page.split(PLACE)
     yield head
@@ -143,7 +144,7 @@ class _Index:
             "facts": {name: fact for name, fact in entry.facts.items() if fact not in (None, [], {}, False)},
             "prompts": [_turns(prompt) for prompt in entry.texts.prompts] if entry.texts else [],
             "answers": [_cut(answer) for answer in entry.texts.answers] if entry.texts else [],
-            "without": "" if entry.texts else entry.without,
+            "without": "" if entry.texts and entry.texts.prompts else entry.without,
         }
 
     def fields(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ NAMES = {
     "response_format.json_schema": "text.format",
     "response_format": "text.format",
     "max_completion_tokens": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
 }
 """Fields of chats that errors name, and those of responses."""
 
@@ -63,8 +64,10 @@ def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
     chat["messages"] = [*_instructions(body.get("instructions")), *_messages(body.get("input"))]
     if body.get("stream"):
         chat |= {"stream": body["stream"], "stream_options": {"include_usage": True}}
-    if body.get("max_output_tokens") is not None:
-        chat["max_completion_tokens"] = body["max_output_tokens"]
+    if (most := body.get("max_output_tokens")) is not None:
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise _wrong("max_output_tokens", "must be a whole number of at least 1")
+        chat["max_completion_tokens"] = most
     if LOGPROBS in _typed(body, "include", list, "a list"):
         chat |= {"logprobs": True, "top_logprobs": body.get("top_logprobs") or 0}
     if effort := _typed(body, "reasoning", dict, "an object").get("effort"):
@@ -146,7 +149,8 @@ def _renamed(body: Mapping[str, Any]) -> Mapping[str, Any]:
     message = str(error["message"])
     for chat, response in NAMES.items():
         message = message.replace(chat, response)
-    return {**body, "error": {**error, "message": message}}
+    param: Any = error.get("param")
+    return {**body, "error": {**error, "message": message, "param": NAMES.get(param, param)}}
 
 
 @dataclass(slots=True)

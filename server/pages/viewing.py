@@ -16,7 +16,7 @@ from judges.judge import Message
 from judges.runner import prepare
 from judges.texts import Texts
 from server.judge_spec import JudgeSpec, judge_of
-from server.pages.wording import first_of, object_of, text_of
+from server.pages.wording import object_of, text_of
 from server.store import BatchRecord, Result, Store, StoreConflictError
 
 LINES_VIEWED = 100_000
@@ -29,7 +29,7 @@ UNLIKE = "The line of the input could not be read as a request with this sample.
 def viewed(store: Store, batch: BatchRecord, after: int) -> Iterator[str]:
     """Write the page of a batch's results behind line ``after``, a piece at a time."""
     results = islice(store.results(batch.id, failed=None, after_line=after), LINES_VIEWED)
-    return verdict_page(batch.id, _entries(store, batch, results))
+    return verdict_page(batch.id, _entries(store, batch, results), back=f"/batches/{batch.id}")
 
 
 def _entries(store: Store, batch: BatchRecord, results: Iterator[Result]) -> Iterator[Entry]:
@@ -77,9 +77,8 @@ def _of_line(result: Result, line: bytes) -> Iterator[Entry]:
     if result.failed or error:
         yield Entry(name, "failed", text_of(error.get("message")) or "The reason is in the error file.", without="")
         return
-    choice = object_of(first_of(answered.get("choices")))
-    answer = text_of(object_of(choice.get("message")).get("content")) or text_of(choice.get("text")) or ""
-    yield Entry(name, "answered", facts={"usage": answered.get("usage")}, texts=Texts([_asked(body)], [answer]))
+    shown = Texts([_asked(body)] if line else (), list(_answers(answered)))
+    yield Entry(name, "answered", facts={"usage": answered.get("usage")}, texts=shown, without=DELETED)
 
 
 def _rendered(body: Mapping[str, Any], samples: list[Any], verdicts: list[Any]) -> dict[int, Texts]:
@@ -98,15 +97,38 @@ def _rendered(body: Mapping[str, Any], samples: list[Any], verdicts: list[Any]) 
 
 
 def _asked(body: Mapping[str, Any]) -> list[Message]:
-    """The conversation or the text of a request for a completion."""
-    turns = body.get("messages")
+    """The conversation or the text of a request for a completion or a response."""
+    system = [Message("system", _worded(body["instructions"]))] if body.get("instructions") else []
+    turns = body.get("messages") or body.get("input")
     if not isinstance(turns, list):
-        return [Message("prompt", _worded(body.get("prompt")))]
-    return [Message(text_of(object_of(turn).get("role")) or "", _worded(object_of(turn).get("content"))) for turn in turns]
+        return [*system, Message("prompt", _worded(turns or body.get("prompt")))]
+    return [*system, *map(_turn, map(object_of, turns))]
+
+
+def _turn(turn: Mapping[str, Any]) -> Message:
+    role = text_of(turn.get("role"))
+    return Message(role, _worded(turn.get("content"))) if role else Message("item", _worded(turn))
+
+
+def _answers(answered: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of the choices of a completion, or of the output of a response."""
+    for choice in map(object_of, _listed(answered.get("choices"))):
+        message = object_of(choice.get("message"))
+        yield _worded(message["content"]) if message.get("content") else text_of(choice.get("text")) or ""
+    for item in map(object_of, _listed(answered.get("output"))):
+        if item.get("type") == "message":
+            yield _worded(item.get("content"))
 
 
 def _worded(content: object) -> str:
+    """A text, the texts of parts, or anything else as JSON."""
+    if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
+        return "\n".join(text_of(part.get("text")) or _worded(part) for part in content)
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _read(line: bytes | str) -> dict[str, Any]:

@@ -105,6 +105,62 @@ def test_verdicts_are_filtered_and_their_prompts_rendered_again(browser: webdriv
     assert count.text == "1 of 250 verdicts"
 
 
+def test_what_was_judged_is_seen_without_scrolling(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    rows = [{"id": "r1", "context": "Tea? " * 2000, "response": "The judged words."}]
+    output = made(rows, tmp_path / "v.jsonl")
+    (verdict,) = read(output)
+    turns = [{"role": "user", "content": f"{rows[0]['context']} {rows[0]['response']}"}]
+    write(texts_beside(output), [{"id": "r1", "sample": verdict["sample"], "prompts": [turns], "answers": ["The answer."]}])
+    assert magistrate("view", output).returncode == 0
+    opened(browser, tmp_path / "v.html")
+    open_first(browser)
+    answer, prompt = browser.find_elements(By.CSS_SELECTOR, ".opened pre")
+    assert answer.text == "The answer."
+    assert prompt.text.endswith("The judged words.")
+    below = "return arguments[0].scrollHeight - arguments[0].clientHeight - arguments[0].scrollTop"
+    assert browser.execute_script(below, prompt) <= 1
+    assert browser.execute_script("return arguments[0].scrollTop", prompt) > 0
+
+
+def test_words_stay_whole_and_rows_stand_as_lines_on_a_telephone(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    label = "wise " * 60 + "end"
+    scores = {f"ground_truth_completeness_{number}": 1e308 for number in range(12)} | {"label": label}
+    rows = [{"id": "r" * 300, "context": "Tea?", "response": "Yes."}]
+    output = made(rows, tmp_path / "v.jsonl", scores=scores)
+    assert magistrate("view", output).returncode == 0
+    size = "Emulation.setDeviceMetricsOverride"
+    heights = (
+        "return [...document.querySelectorAll('#verdicts :is(th, td:nth-child(n + 2))')].map((cell) => {"
+        "const range = document.createRange(); range.selectNodeContents(cell);"
+        "return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size; })"
+    )
+    wide = "return document.documentElement.scrollWidth <= innerWidth"
+    try:
+        browser.execute_cdp_cmd(size, {"width": 1280, "height": 1000, "deviceScaleFactor": 1, "mobile": False})
+        (row,) = opened(browser, tmp_path / "v.html")
+        assert set(browser.execute_script(heights)[:-1]) == {1}  # a long label has many lines
+        assert browser.execute_script(wide)
+        assert browser.find_element(By.CSS_SELECTOR, ".filters details").get_attribute("open")
+        assert row.find_element(By.TAG_NAME, "button").text == "r" * 200 + "…"
+        assert "1e+308" in row.text
+        assert label not in row.text
+        said = open_first(browser)
+        assert "r" * 300 in said
+        assert label in said
+        browser.execute_cdp_cmd(size, {"width": 400, "height": 1000, "deviceScaleFactor": 1, "mobile": True})
+        (row,) = opened(browser, tmp_path / "v.html")
+        assert browser.execute_script(wide)
+        assert not browser.find_element(By.CSS_SELECTOR, ".filters details").get_attribute("open")
+        assert not browser.find_element(By.CSS_SELECTOR, "#verdicts thead").is_displayed()
+        lines = browser.execute_script(
+            "return [...document.querySelectorAll('#verdicts td > span')].map((text) => text.getBoundingClientRect().x)"
+        )
+        assert len(set(lines)) == 1
+        assert lines[0] > 150
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_what_cannot_be_viewed_is_a_sentence(tmp_path: Path) -> None:
     rows = [{"id": "1", "context": "Tea?", "response": "Yes."}]
     output = made(rows, tmp_path / "v.jsonl")

@@ -715,3 +715,57 @@ def test_the_verdicts_of_a_batch_are_read_with_their_prompts(reader: Reader, sto
     assert reader.complaints == []
     reader.open(f"/batches/batch_{'0' * 24}/verdicts")
     assert "You have no batch with this id." in reader.text
+
+
+def answered_batch(store: Store, url: str, bodies: list[dict[str, Any]], answers: list[dict[str, Any]]) -> BatchRecord:
+    """A batch of completions or responses with its answers."""
+    data = b"".join(json.dumps({"custom_id": f"r{place}", "body": body}).encode() + b"\n" for place, body in enumerate(bodies, 1))
+    file = store.begin_file("local", "batch", "asked.jsonl")
+    store.add_part(file.id, FilePart(0, 1, len(bodies), data, []))
+    file = store.finish_file(file.id, bytes=len(data), lines=len(bodies), model=None)
+    batch = store.create_batch("local", file, url, "24h", None)
+    for place, answer in enumerate(answers, 1):
+        line = BatchLine(place, f"{place:024x}", f"r{place}", {})
+        assert store.record([Result(batch.id, 0, place, f"r{place}", False, output_line(line, 200, answer))]) == 1
+    return batch
+
+
+def opened_texts(reader: Reader, batch: BatchRecord) -> list[list[str]]:
+    """The titles and texts of each line of a batch, opened on its page of verdicts."""
+    reader.open(f"/batches/{batch.id}/verdicts")
+    within(20, lambda: bool(reader.rows("table.verdicts tbody tr")))
+    buttons = reader.browser.find_elements(By.CSS_SELECTOR, "table.verdicts tbody button")
+    for button in buttons:
+        button.click()
+    within(20, lambda: len(reader.texts(".opened section")) == len(buttons))
+    script = (
+        "return [...document.querySelectorAll('.opened section')].map((section) => "
+        "[...section.querySelectorAll('h3, pre')].map((element) => element.textContent))"
+    )
+    found: list[list[str]] = reader.browser.execute_script(script)
+    return found
+
+
+def test_responses_of_a_batch_are_read_with_their_input(reader: Reader, store: Store) -> None:
+    parts = [{"type": "input_text", "text": "Red"}, {"type": "input_text", "text": "or green?"}]
+    bodies: list[dict[str, Any]] = [
+        {"instructions": "Be brief.", "input": "Tea?"},
+        {"input": [{"role": "user", "content": parts}]},
+    ]
+    said = [{"type": "message", "content": [{"type": "output_text", "text": text}]} for text in ("Yes.", "Green.")]
+    answers: list[dict[str, Any]] = [{"output": [{"type": "reasoning"}, item]} for item in said]
+    batch = answered_batch(store, "/v1/responses", bodies, answers)
+    assert opened_texts(reader, batch) == [
+        ["answer", "Yes.", "prompt, system", "Be brief.", "prompt", "Tea?"],
+        ["answer", "Green.", "prompt, user", "Red\nor green?"],
+    ]
+    reader.find(f"a[href='/batches/{batch.id}']").click()
+    within(20, lambda: reader.shows("asked.jsonl"))
+    assert reader.complaints == []
+
+
+def test_every_answer_of_a_chat_is_read(reader: Reader, store: Store) -> None:
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Tea?"}]}], "n": 2}
+    answers = [{"choices": [{"message": {"content": text}} for text in ("Yes.", "No.")]}]
+    batch = answered_batch(store, "/v1/chat/completions", [body], answers)
+    assert opened_texts(reader, batch) == [["answer 1", "Yes.", "answer 2", "No.", "prompt, user", "Tea?"]]

@@ -103,7 +103,6 @@ def test_log_probabilities(client: OpenAI) -> None:
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "nothing but text is read here"),
         ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "`text.format.schema` must be a JSON schema"),
         ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "nonsense"}}}}, "nonsense"),
-        ({"max_output_tokens": 100_000}, "max_output_tokens"),
         ({"input": "word " * 20_000}, "maximum context length is 8192"),
         ({"extra_body": {"n": 2}}, "a response has one answer"),
     ],
@@ -112,6 +111,23 @@ def test_log_probabilities(client: OpenAI) -> None:
 def test_what_is_not_offered_is_refused_at_once(client: OpenAI, wrong: dict[str, Any], said: str, stream: bool) -> None:
     with pytest.raises(openai.BadRequestError, match=said):
         client.responses.create(**{"model": TINY, "input": ASKED, "stream": stream, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (0, "`max_output_tokens` must be a whole number of at least 1"),
+        (True, "`max_output_tokens` must be a whole number"),
+        ("5", "`max_output_tokens` must be a whole number"),
+        (100_000_000, "max_output_tokens=100000000 cannot be greater"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_wrong_limit_is_named_as_the_caller_named_it(client: OpenAI, most: Any, said: str, stream: bool) -> None:
+    with pytest.raises(openai.BadRequestError, match=said) as caught:
+        client.responses.create(model=TINY, input=ASKED, max_output_tokens=most, stream=stream)
+    assert caught.value.param == "max_output_tokens"
+    assert "max_completion_tokens" not in str(caught.value)
 
 
 def test_half_a_character_is_refused_where_it_would_come_back(magistrate_server: RunningServer) -> None:

@@ -2,6 +2,8 @@
 // Texts are anybody's: they are set as text, never as markup.
 (async () => {
   const ROWS = 100;
+  const LONGEST = 200;  // characters of a name or a label in a list
+  const FILTERS = 4;  // scores whose filters stand in the open
   const form = document.querySelector(".filters");
   const table = document.querySelector("table.verdicts");
   const body = table.tBodies[0];
@@ -25,7 +27,12 @@
     return element;
   };
   const number = (value) => value.toLocaleString("en-GB");
-  const worded = (score) => (score === null ? "–" : typeof score === "number" ? String(Math.round(score * 1000) / 1000) : score);
+  const figure = (score) => {
+    if (Number.isInteger(score) || Math.abs(score) >= 1e6) return String(score);
+    return Math.abs(score) < 0.001 ? score.toPrecision(3) : String(Math.round(score * 1000) / 1000);
+  };
+  const worded = (score) => (score === null ? "–" : typeof score === "number" ? figure(score) : String(score));
+  const brief = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 
   const index = await unpack(document.querySelector("script[data-index]"));
   const choices = index.metrics.map((metric, place) => {
@@ -40,20 +47,28 @@
 
   const option = (value, text) => { const one = make("option", text); one.value = value; return one; };
   for (const [status, many] of Object.entries(index.statuses)) form.elements.status.append(option(status, `${status} (${number(many)})`));
+  let filters = form;
+  if (choices.length > FILTERS) {
+    filters = make("div");
+    const details = make("details", null, make("summary", "Scores"), filters);
+    details.open = !matchMedia("(max-width: 44rem)").matches;
+    form.append(details);
+  }
   for (const choice of choices) {
+    const metric = brief(choice.metric);
     if (choice.many) {
       for (const [end, words] of [["least", "at least"], ["most", "at most"]]) {
         const input = document.createElement("input");
         Object.assign(input, { type: "number", step: "any", name: `${end} ${choice.place}` });
-        form.append(make("label", null, `${choice.metric} ${words} `, input));
+        filters.append(make("label", null, `${metric} ${words} `, input));
       }
     } else {
       const select = document.createElement("select");
       select.name = `score ${choice.place}`;
-      select.append(option("", "all"), ...choice.values.map(([value, many], at) => option(String(at), `${value === null ? "does not apply" : worded(value)} (${number(many)})`)));
-      form.append(make("label", null, `${choice.metric} `, select));
+      select.append(option("", "all"), ...choice.values.map(([value, many], at) => option(String(at), `${value === null ? "does not apply" : brief(worded(value))} (${number(many)})`)));
+      filters.append(make("label", null, `${metric} `, select));
     }
-    table.tHead.rows[0].append(make("th", choice.metric));
+    table.tHead.rows[0].append(make("th", metric));
   }
   const reasoned = index.reasons.length > 0;
   if (reasoned) table.tHead.rows[0].append(make("th", "reason"));
@@ -98,14 +113,18 @@
 
   const line = (at) => {
     const [id, status, reason, ...scores] = index.rows[at];
-    const button = make("button", id);
+    const button = make("button", brief(id));
     button.type = "button";
     button.setAttribute("aria-expanded", "false");
     const row = make("tr", null, make("td", null, button), make("td", status));
     row.cells[1].dataset.name = "status";
     scores.forEach((score, place) => {
-      const cell = row.appendChild(make("td", status === "scored" ? worded(score) : ""));
-      if (status === "scored") cell.dataset.name = index.metrics[place];
+      const cell = row.appendChild(make("td"));
+      if (status !== "scored") return;
+      cell.dataset.name = brief(index.metrics[place]);
+      const text = make("span", brief(worded(score)));
+      if (typeof score === "string") text.className = "words";
+      cell.append(text);
     });
     if (reasoned) {
       const why = row.appendChild(make("td", reason === null ? "" : index.reasons[reason]));
@@ -130,19 +149,25 @@
     row.after(inside);
     const texts = (await part(Math.floor(at / index.part)))[at % index.part];
     const section = make("section");
-    texts.prompts.forEach((prompt, which) => {
-      for (const [role, content] of prompt) {
-        section.append(make("h3", texts.prompts.length > 1 ? `prompt ${which + 1}, ${role}` : `prompt, ${role}`), make("pre", content));
-      }
-    });
     texts.answers.forEach((answer, which) => section.append(make("h3", texts.answers.length > 1 ? `answer ${which + 1}` : "answer"), make("pre", answer)));
     if (texts.without) section.append(make("p", texts.without));
+    const prompts = texts.prompts.flatMap((prompt, which) => prompt.map(([role, content]) => {
+      const text = make("pre", content);
+      const name = texts.prompts.length > 1 ? `prompt ${which + 1}` : "prompt";
+      section.append(make("h3", role === "prompt" ? name : `${name}, ${role}`), text);
+      return text;
+    }));
     const facts = make("dl");
+    const [id, , , ...scores] = index.rows[at];
+    for (const [name, whole] of [["id", id], ...index.metrics.map((metric, place) => [metric, worded(scores[place])])]) {
+      if (brief(whole) !== whole) facts.append(make("dt", brief(name)), make("dd", whole));
+    }
     for (const [name, fact] of Object.entries(texts.facts)) {
       facts.append(make("dt", name), make("dd", typeof fact === "string" ? fact : Array.isArray(fact) ? fact.join("\n") : JSON.stringify(fact)));
     }
     section.append(facts);
     cell.append(section);
+    for (const text of prompts) text.scrollTop = text.scrollHeight;  // what is judged stands at a prompt's end
   };
 
   for (const event of ["input", "change"]) form.addEventListener(event, filter);  // some browsers send one of them
