@@ -34,6 +34,8 @@
   const worded = (score) => (score === null ? "–" : typeof score === "number" ? figure(score) : String(score));
   const brief = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
 
+  const spelt = (fact) => (JSON.stringify(fact).length < 100 ? JSON.stringify(fact) : JSON.stringify(fact, null, 1));
+
   const index = await unpack(document.querySelector("script[data-index]"));
   const choices = index.metrics.map((metric, place) => {
     const values = new Map();
@@ -163,7 +165,7 @@
       if (brief(whole) !== whole) facts.append(make("dt", brief(name)), make("dd", whole));
     }
     for (const [name, fact] of Object.entries(texts.facts)) {
-      facts.append(make("dt", name), make("dd", typeof fact === "string" ? fact : Array.isArray(fact) ? fact.join("\n") : JSON.stringify(fact)));
+      facts.append(make("dt", name), make("dd", typeof fact === "string" ? fact : Array.isArray(fact) ? fact.join("\n") : spelt(fact)));
     }
     section.append(facts);
     cell.append(section);
