@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from magistrate.cli.doctor import SUPPORTED_VLLM, driver_fault, driver_version
+from magistrate.cli.doctor import SUPPORTED_VLLM, available_memory, driver_fault, driver_version
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,3 +43,10 @@ def test_the_doctor_knows_a_driver_that_is_too_old(tmp_path: Path) -> None:
         assert driver_version(file) == major
     assert "driver 570 is too old for CUDA 13.0" in (driver_fault("13.0", 570) or "")
     assert [driver_fault(*known) for known in (("13.0", 580), ("12.9", 570), ("13.0", None), (None, 570))] == [None] * 4
+
+
+def test_memory_in_which_files_are_cached_is_available(tmp_path: Path) -> None:
+    facts = tmp_path / "meminfo"
+    facts.write_text("MemTotal:       24689756 kB\nMemFree:          204800 kB\nMemAvailable:   12345678 kB\n")
+    assert available_memory(facts) == 12_345_678 * 1024
+    assert available_memory(tmp_path / "none") > 0

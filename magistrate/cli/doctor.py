@@ -33,6 +33,7 @@ DRIVERS = {13: 580, 12: 525}
 """Major version of CUDA to the first NVIDIA driver for Linux that runs it (CUDA's release notes)."""
 
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
+MEMORY_FILE = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,22 @@ def _vllm() -> Iterator[Finding]:
     yield Finding("vLLM", True, f"{version} (made for {supported})")
 
 
+def available_memory(file: Path = MEMORY_FILE) -> int:
+    """The memory that programs can have, in bytes. On Linux that in which files are cached counts, since it is given up."""
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", file.read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def _memory() -> Iterator[Finding]:
     if find_spec("torch") is None:
         return
     import torch
 
     if not torch.cuda.is_available():
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+        free = available_memory() / GIB
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
         yield Finding("memory", free > 3, f"{free:.0f} of {total:.0f} GiB free", "" if free > 3 else "close other programs")
         for name, entry in catalog.MODELS.items():
