@@ -110,7 +110,8 @@ def test_what_was_judged_is_seen_without_scrolling(browser: webdriver.Chrome, tm
     output = made(rows, tmp_path / "v.jsonl")
     (verdict,) = read(output)
     turns = [{"role": "user", "content": f"{rows[0]['context']} {rows[0]['response']}"}]
-    write(texts_beside(output), [{"id": "r1", "sample": verdict["sample"], "prompts": [turns], "answers": ["The answer."]}])
+    own = {"sample": verdict["sample"], "fingerprint": verdict["fingerprint"], "occurrence": 1}
+    write(texts_beside(output), [{"id": "r1", **own, "prompts": [turns], "answers": ["The answer."]}])
     assert magistrate("view", output).returncode == 0
     opened(browser, tmp_path / "v.html")
     open_first(browser)
