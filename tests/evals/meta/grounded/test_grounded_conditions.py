@@ -154,7 +154,7 @@ def test_a_data_set_is_read_by_the_library(tmp_path: Path, monkeypatch: pytest.M
     ("before", "told"),
     [
         ("", "the data set nobody/nothing:test cannot be loaded: .*; a file of its rows can be given instead"),
-        ("sys.modules['datasets'] = None", "nobody/nothing:test is read by the library `datasets`, which is not installed"),
+        ("sys.modules['datasets'] = None", "hf://nobody/nothing:test is read by the library `datasets`, which is not installed"),
     ],
 )
 def test_a_hub_that_cannot_be_reached_is_told_of_in_a_sentence(tmp_path: Path, before: str, told: str) -> None:
