@@ -102,12 +102,12 @@ def check_texts(path: Path) -> None:
     """
     try:
         with path.open("rb") as file:
-            first = file.readline(len(FIRST_BYTES))
+            line = file.readline()
     except FileNotFoundError:
         return
     except OSError as error:
         raise MagistrateError(f"{path} cannot be read: {reason_of(error)}") from error
-    if not first.startswith(FIRST_BYTES[: len(first)]) or not _is_texts(path):
+    if line and _read(line) is None and not _is_torn(line):
         raise MagistrateError(f"{path} would hold the texts, and holds something else; move it, or give another `-o`")
 
 
@@ -119,11 +119,9 @@ def discard_texts(verdicts: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_texts(path: Path) -> bool:
-    """Whether the first line has texts, or is one that a killed process left torn."""
-    with path.open("rb") as file:
-        line = file.readline()
-    return not line.endswith(b"\n") or _read(line) is not None
+def _is_torn(line: bytes) -> bool:
+    """Whether a line is one of texts that a killed process left unfinished: a whole object is somebody else's."""
+    return line.startswith(FIRST_BYTES[: len(line)]) and not line.endswith((b"\n", b"}"))
 
 
 class TextReader:

@@ -82,7 +82,10 @@ def test_an_overwritten_run_begins_anew_and_a_resumed_one_adds(tmp_path: Path) -
     assert len(TextReader(path)) == 0
 
 
-@pytest.mark.parametrize("content", ["my notes", "my notes\nunfinished", '{"id": "1", "context": "Tea?"}\n'])
+SAMPLE = '{"id": "1", "context": "Tea?"}'
+
+
+@pytest.mark.parametrize("content", ["my notes", "my notes\nunfinished", f"{SAMPLE}\n", SAMPLE])
 def test_a_file_of_somebody_else_is_left_alone(content: str, tmp_path: Path) -> None:
     path = texts_beside(tmp_path / "v.jsonl")
     path.write_text(content)
