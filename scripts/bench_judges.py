@@ -27,7 +27,7 @@ from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Generation, Request
 from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.vllm.pattern_cache import PatternCache
-from judges.engines.vllm.plugin import compiler_for
+from judges.engines.vllm.pattern_backend import compiler_for
 from judges.engines.vllm.settings import installed_version
 from judges.grouse import Grouse
 from judges.judge import Judge

@@ -72,6 +72,42 @@ def spelled(tokenizer: Any) -> dict[bytes, list[int]]:
     return vocabulary
 
 
+def speller(tokenizer: Any) -> Callable[[int], bytes]:
+    """What finds the bytes that a token, given by its id, writes inside a text.
+
+    Raises:
+        EngineError: As ``spelled``.
+    """
+    spell = _spell(_decoder(tokenizer))
+    return cache(lambda number: spell(tokenizer.convert_ids_to_tokens(number)))
+
+
+ANCHORS = ("", "0", '"', "a")
+"""Texts before another, of which one at least does not change how that is encoded."""
+
+
+def encode_inside(tokenizer: Any, spell: Callable[[int], bytes], text: bytes) -> list[int]:
+    """Encode a text as it is encoded inside a longer one: some tokenizers put a space before the first word of a text.
+
+    Args:
+        tokenizer: The tokenizer.
+        spell: The tokenizer's ``speller``.
+        text: UTF-8; a part of a character at its end is left out.
+
+    Returns:
+        Ids of the tokens that spell the text; empty if they cannot be told from those of the text before it.
+    """
+    letters = text.decode(errors="ignore")
+    for before in ANCHORS:
+        start, whole = (
+            tokenizer(part, add_special_tokens=False, split_special_tokens=True)["input_ids"] for part in (before, before + letters)
+        )
+        ids: list[int] = whole[len(start) :]
+        if whole[: len(start)] == start and b"".join(map(spell, ids)) == letters.encode():
+            return ids
+    return []
+
+
 def special_ids(tokenizer: Any) -> Collection[int]:
     """Ids of the tokens that no text holds: they are left out where an answer is decoded."""
     added = tokenizer.added_tokens_decoder.items()

@@ -20,6 +20,9 @@ from judges.engines.vocabulary import check_spelling
 from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError, MagistrateError, RequestError
 
+SCHEDULER = "judges.engines.vllm.scheduler.FileScheduler"
+"""Class of the scheduler."""
+
 IDLE_STEP = 0.001
 """Seconds below which a step has computed nothing."""
 
@@ -65,7 +68,7 @@ class VLLMEngine(LocalEngine):
         self._count_in()
         try:
             with engine_processes():
-                arguments = EngineArgs(**self.hosted.arguments(on_cpu=on_cpu))
+                arguments = EngineArgs(**self.hosted.arguments(on_cpu=on_cpu), **({"scheduler_cls": SCHEDULER} if on_cpu else {}))
                 # vLLM chooses the tokens of a step by it: without one 2,048, on an H100 for files 16,384.
                 self._engine = LLMEngine.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
         except Exception as error:

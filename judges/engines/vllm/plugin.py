@@ -6,24 +6,15 @@ import contextlib
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from judges.engines.own_session import join_host
-from judges.engines.vllm.pattern_cache import PatternCache, vocabulary_digest
-from judges.engines.vocabulary import REPLACED, SPELLING, spelled
+from judges.engines.vocabulary import REPLACED, spelled
 
 LAST_WORDS_VARIABLE = "MAGISTRATE_LAST_WORDS"
 """Environment variable with the file for the error of an engine's process: vLLM itself reports only that it failed."""
-
-LARGE_VOCABULARY = 32_000
-"""Number of tokens from which Magistrate's compiler of patterns is faster than Outlines'."""
-
-PROOF = r'\{"a": (0|1|null), "b": "[^"]*"\}'
-"""A small pattern on which the two compilers are compared."""
 
 
 def register() -> None:
@@ -77,60 +68,15 @@ def make_searchable() -> None:
 
 
 def keep_patterns() -> None:
-    """Give vLLM's Outlines backend, which is created at the first request, other bytes of tokens and a lasting cache (vLLM 0.32).
+    """Give vLLM another Outlines backend, which it creates at the first request (vLLM 0.32)."""
+    from vllm.v1.structured_output import backend_outlines, utils
 
-    vLLM's own bytes are wrong for some vocabularies: see ``docs/engines.md``. Its own cache on disk identifies a vocabulary by a
-    digest that differs between processes.
-    """
-    from vllm.v1.structured_output import utils
-    from vllm.v1.structured_output.backend_outlines import OutlinesBackend
+    from judges.engines.vllm.pattern_backend import PatternBackend
 
     if not hasattr(utils, REPLACED):
         setattr(utils, REPLACED, utils._reduced_vocabulary)
         utils._reduced_vocabulary = lambda tokenizer, *_: spelled(tokenizer)
-    make = OutlinesBackend.__post_init__
-    if getattr(make, "keeps_patterns", False):
-        return
-
-    def make_with_cache(backend: Any) -> None:
-        make(backend)
-        name = f"spelling {SPELLING}, {vocabulary_digest(backend.tokenizer)}"
-        backend.cache = PatternCache(name, compiler=compiler_for(backend.tokenizer, backend.vocabulary.inner))
-
-    make_with_cache.keeps_patterns = True  # type: ignore[attr-defined]
-    OutlinesBackend.__post_init__ = make_with_cache
-
-
-def compiler_for(tokenizer: Any, vocabulary: Any) -> Callable[[str], Any] | None:
-    """A faster compiler for a large vocabulary, created at its first use; ``None`` for a small one."""
-    if len(vocabulary) < LARGE_VOCABULARY:
-        return None
-    lock = threading.Lock()
-    create = cache(lambda: _fast_or_plain(spelled(tokenizer), tokenizer.eos_token_id, vocabulary))
-
-    def compiled(pattern: str) -> Any:
-        with lock:
-            compiler = create()
-        return compiler(pattern)
-
-    return compiled
-
-
-def _fast_or_plain(tokens: Any, end: int, vocabulary: Any) -> Callable[[str], Any]:
-    """Magistrate's compiler if its index equals that of the installed Outlines, else Outlines'."""
-    from outlines_core import Index
-
-    def plain(pattern: str) -> Any:
-        return Index(pattern, vocabulary)
-
-    try:
-        from judges.engines.vllm.pattern_compiler import PatternCompiler
-
-        fast = PatternCompiler(tokens, end)
-        alike = fast.compile(PROOF) == plain(PROOF)
-    except Exception:  # Outlines cannot read the index, or numba has no folder for machine code
-        alike = False
-    return lambda pattern: (fast.compile(pattern) if alike else None) or plain(pattern)
+    backend_outlines.OutlinesBackend = PatternBackend
 
 
 def rewind_on_cpu() -> None:

@@ -31,6 +31,13 @@ ABORTED = "abort"
 MAX_LOGPROBS = 128
 """Number of log-probabilities, enough for the 101 scores from 0 to 100."""
 
+SPECULATION = {
+    "method": "custom_class",
+    "model": "judges.engines.vllm.forced_tokens.NoProposer",
+    "num_speculative_tokens": 12,
+}
+"""vLLM's ``speculative_config`` for forced tokens."""
+
 AUTO_FIT = -1
 """The context length by which vLLM takes as much of the model's as the GPU's memory holds (0.29 to 0.32)."""
 
@@ -121,6 +128,7 @@ class HostedModel:
             the free memory, so the identity holds what is given here.
         max_num_seqs: Maximum number of answers that vLLM writes at once.
         deterministic: Whether to take kernels whose results do not depend on the batch.
+        forced_tokens: Whether tokens that a constraint forces are computed in one step, on a CPU. Answers are the same.
         options: Further arguments of vLLM's ``EngineArgs``, for example ``tensor_parallel_size``.
         folder: The model's folder, found from ``model``.
 
@@ -136,6 +144,7 @@ class HostedModel:
     max_model_len: int | None = None
     max_num_seqs: int = 256
     deterministic: bool = False
+    forced_tokens: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     folder: Path = field(init=False)
     identity: EngineIdentity = field(init=False)
@@ -210,6 +219,7 @@ class HostedModel:
             "max_logprobs": MAX_LOGPROBS,
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
+            **(self._speculation() if on_cpu else {}),
             **self.options,
         }
         arguments["additional_config"] = {**arguments.get("additional_config", {}), "magistrate": HostMark("hosted")}
@@ -221,6 +231,10 @@ class HostedModel:
             if "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
                 arguments.setdefault("kv_cache_memory_bytes", self._cache_bytes())
         return arguments
+
+    def _speculation(self) -> dict[str, Any]:
+        """Arguments by which vLLM computes forced tokens in one step; see ``judges.engines.vllm.forced_tokens``."""
+        return {"speculative_config": dict(SPECULATION), "async_scheduling": False} if self.forced_tokens else {}
 
     def _cache_bytes(self) -> int:
         """Bytes for keys and values on a CPU: as much as the concurrent answers can use, at most 4 GiB.

@@ -1,0 +1,120 @@
+"""Has vLLM compute forced tokens in one step instead of a step each.
+
+A score-only answer of LLM-Eval has 25 tokens, of which 4 are choices: the constraint forces the others. The scheduler writes the
+forced tokens as drafts, as if a small model had guessed them, and vLLM's speculative decoding computes them all in one step and
+keeps those that the model itself would have chosen among the legal ones. A draft that it would have spelled otherwise costs a step,
+and never changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from vllm.v1.structured_output.backend_xgrammar import XgrammarGrammar
+
+from judges.engines.vllm.pattern_states import PatternGrammar
+from judges.engines.vocabulary import encode_inside, speller
+
+
+class NoProposer:
+    """A proposer of drafts that proposes none, because the scheduler writes them."""
+
+    def __init__(self, config: Any) -> None:
+        pass
+
+    def load_model(self, *args: Any, **options: Any) -> None:
+        """Load nothing."""
+
+    def propose(self, sampled: Sequence[object], *args: Any, **options: Any) -> list[list[int]]:
+        """Propose nothing for each answer."""
+        return [[] for _ in sampled]
+
+
+class ForcedTokens:
+    """A scheduler that adds the forced tokens of an answer to the step in which the token before them is computed.
+
+    The prompt's step has the forced beginning. Only greedy answers get drafts: a drawn one would take other random numbers.
+    """
+
+    requests: dict[str, Any]
+    scheduler_config: Any
+    structured_output_manager: Any
+    num_spec_tokens: int
+    num_lookahead_tokens: int
+    max_num_scheduled_tokens: int
+    max_model_len: int
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._encode_text = lru_cache(1024)(self._encode)
+        if self.num_spec_tokens:
+            self.num_lookahead_tokens = self.num_spec_tokens  # memory for the drafts is reserved with that for the step
+            self._most_tokens = self.scheduler_config.max_num_batched_tokens
+            if self.scheduler_config.enable_chunked_prefill:  # leave room for drafts
+                drafts = self.num_spec_tokens * self.scheduler_config.max_num_seqs
+                self.max_num_scheduled_tokens -= min(drafts, self._most_tokens // 2)
+
+    def _update_after_schedule(self, output: Any) -> None:
+        if self.num_spec_tokens:
+            self._add_drafts(output)
+        super()._update_after_schedule(output)  # type: ignore[misc]
+
+    def _add_drafts(self, output: Any) -> None:
+        for key, count in output.num_scheduled_tokens.items():
+            placeholders = len(output.scheduled_spec_decode_tokens.pop(key, ()))
+            room = self._most_tokens - output.total_num_scheduled_tokens + placeholders
+            drafts = self._drafts(self.requests[key], count - placeholders, room)
+            if drafts:
+                output.scheduled_spec_decode_tokens[key] = drafts
+            output.num_scheduled_tokens[key] += len(drafts) - placeholders
+            output.total_num_scheduled_tokens += len(drafts) - placeholders
+
+    def _drafts(self, request: Any, count: int, room: int) -> list[int]:
+        """The forced tokens of a request whose next ``count`` tokens are computed in this step."""
+        computed = request.num_computed_tokens + count
+        grammar = _grammar_of(request)
+        if grammar is None or computed < request.num_tokens:
+            return []
+        room = min(room, self.num_spec_tokens, self.max_model_len - computed - 1, request.max_tokens - request.num_output_tokens - 1)
+        return list(self._forced(grammar)[: max(room, 0)])
+
+    def _forced(self, grammar: Any) -> Sequence[int]:
+        if isinstance(grammar, PatternGrammar):
+            return grammar.states.forced(grammar.state).tokens
+        if isinstance(grammar, XgrammarGrammar):
+            return self._encode_text(grammar.matcher.find_jump_forward_string())
+        return ()
+
+    def _encode(self, text: str) -> Sequence[int]:
+        tokenizer = self.structured_output_manager.tokenizer
+        return encode_inside(tokenizer, speller(tokenizer), text.encode()) if text else ()
+
+    def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
+        """End an answer whose rest is forced, instead of computing it."""
+        tokens, stopped = super()._update_request_with_output(request, new_token_ids, *args, **options)  # type: ignore[misc]
+        if not stopped and self.num_spec_tokens and (ending := self._ending(request, tokens)):
+            more, stopped = super()._update_request_with_output(request, ending, *args, **options)  # type: ignore[misc]
+            tokens = tokens + more
+        return tokens, stopped
+
+    def _ending(self, request: Any, tokens: list[int]) -> list[int]:
+        """The tokens that end an answer after ``tokens``, if they are forced and known in number."""
+        grammar, params = _grammar_of(request), request.sampling_params
+        if not isinstance(grammar, PatternGrammar) or params.logprobs is not None or params.min_tokens:
+            return []
+        accepted = grammar.validate_tokens(tokens, advance=True)
+        ending = grammar.states.forced(grammar.state).ending
+        grammar.rollback(len(accepted))
+        ends = len(accepted) == len(tokens) and params.eos_token_id == grammar.states.end
+        return list(ending) if ends else []
+
+
+def _grammar_of(request: Any) -> Any:
+    """The constraint of a greedy answer that goes on; ``None`` if it has none that is known to force anything."""
+    if not request.use_structured_output or request.sampling_params.temperature > 0:
+        return None
+    grammar = request.structured_output_request.grammar
+    grammar = getattr(grammar, "_grammar", grammar)  # that within its budget of time
+    return grammar if isinstance(grammar, PatternGrammar | XgrammarGrammar) and not grammar.is_terminated() else None
