@@ -56,12 +56,13 @@ class VLLMEngine(LocalEngine):
         from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        from judges.engines.vllm.plugin import keep_patterns, make_searchable, rewind_on_cpu
+        from judges.engines.vllm.plugin import adapt_cpu, keep_patterns, make_searchable
 
         self.chat = ChatTokenizer.load(self.hosted.folder)
+        self._texts = self.hosted.texts(self.chat.tokenizer, on_cpu=on_cpu)
         if on_cpu:
             make_searchable()
-            rewind_on_cpu()
+            adapt_cpu()
         if self.hosted.constraint == "outlines":
             check_spelling(self.chat.tokenizer)
             keep_patterns()
@@ -120,7 +121,7 @@ class VLLMEngine(LocalEngine):
         self._number += 1
         key = str(self._number)
         try:
-            self._engine.add_request(key, {"prompt_token_ids": job.prompt_ids}, sampling(job.request, self.chat.thought_end))
+            self._engine.add_request(key, {"prompt_token_ids": job.prompt_ids}, sampling(job.request, self.chat.thought_end, reports=self._texts is not None))
         except ValueError as error:
             job.fail(RequestError(f"vLLM refused the request: {last_line(error)}"))
         else:
@@ -135,7 +136,7 @@ class VLLMEngine(LocalEngine):
 
     def _settle(self, job: Job, output: Any) -> None:
         try:
-            answer = replace(generation(output), given=given(output, job.request.given))
+            answer = replace(generation(output, self._texts), given=given(output, job.request.given))
         except MagistrateError as error:
             job.fail(error)
         else:

@@ -26,7 +26,7 @@ def register() -> None:
 
     hush()
     make_searchable()
-    rewind_on_cpu()
+    adapt_cpu()
     keep_patterns()
     bound_constraints()
     if last_words := os.environ.get(LAST_WORDS_VARIABLE):
@@ -79,7 +79,35 @@ def keep_patterns() -> None:
     backend_outlines.OutlinesBackend = PatternBackend
 
 
-def rewind_on_cpu() -> None:
+def adapt_cpu() -> None:
+    """Adapt vLLM's runner of models on a CPU (vLLM 0.31 to 0.32)."""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
+        return
+    from vllm.v1.worker import gpu_model_runner
+
+    from judges.engines.vllm.legal_tokens import constrain
+
+    if gpu_model_runner.apply_grammar_bitmask is not constrain:
+        gpu_model_runner.apply_grammar_bitmask = constrain
+        _rewind(gpu_model_runner.GPUModelRunner)
+        _propose_always(gpu_model_runner.GPUModelRunner)
+
+
+def _propose_always(runner: Any) -> None:
+    """Let vLLM call a proposer of ours near the end of the context too: in its place it would fail on a CPU."""
+    from judges.engines.vllm.forced_tokens import NoProposer
+
+    fits = runner._input_fits_in_drafter
+
+    def fits_or_ours(self: Any, *args: Any) -> bool:
+        return isinstance(self.drafter, NoProposer) or bool(fits(self, *args))
+
+    runner._input_fits_in_drafter = fits_or_ours
+
+
+def _rewind(runner: Any) -> None:
     """Let vLLM undo a draw of a CPU's random generator.
 
     If a step has room for only a part of a prompt, vLLM samples a token, discards it, and sets the request's generator back by an
@@ -87,15 +115,7 @@ def rewind_on_cpu() -> None:
     generator returns to its seed. If memory runs out and vLLM computes a request again, the rest of its answer is drawn from that
     seed: a legal draw, though a different one.
     """
-    from vllm.platforms import current_platform
-
-    if not current_platform.is_cpu():
-        return
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    original = getattr(GPUModelRunner, "_bookkeeping_sync", None)
-    if original is None or hasattr(original, "rewinds"):
-        return
+    original = runner._bookkeeping_sync
 
     @wraps(original)
     def bookkeeping(self: Any, *args: Any, **options: Any) -> Any:
@@ -109,5 +129,4 @@ def rewind_on_cpu() -> None:
         finally:
             generators.update(taken)
 
-    bookkeeping.rewinds = True  # type: ignore[attr-defined]
-    GPUModelRunner._bookkeeping_sync = bookkeeping
+    runner._bookkeeping_sync = bookkeeping

@@ -10,6 +10,7 @@ from typing import Any
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 
+from judges.engines.vllm.alternatives import ReportsAlternatives
 from judges.engines.vllm.async_engine import RESERVED, URGENT
 from judges.engines.vllm.forced_tokens import ForcedTokens
 
@@ -67,11 +68,11 @@ class _BulkWaits:
             self.max_num_running_reqs = places
 
 
-class FileScheduler(ForcedTokens, Scheduler):  # type: ignore[misc]
+class FileScheduler(ForcedTokens, ReportsAlternatives, Scheduler):  # type: ignore[misc]
     """For engines that judge a file."""
 
 
-class CourtScheduler(_BulkWaits, ForcedTokens, Scheduler):  # type: ignore[misc]
+class CourtScheduler(_BulkWaits, ForcedTokens, ReportsAlternatives, Scheduler):  # type: ignore[misc]
     """For servers whose engines schedule a step after the previous one has finished."""
 
 
