@@ -26,8 +26,8 @@ from judges.data.rows import Row
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Generation, Request
 from judges.engines.vllm.engine import VLLMEngine
-from judges.engines.vllm.pattern_cache import PatternCache
 from judges.engines.vllm.pattern_backend import compiler_for
+from judges.engines.vllm.pattern_cache import PatternCache
 from judges.engines.vllm.settings import installed_version
 from judges.grouse import Grouse
 from judges.judge import Judge

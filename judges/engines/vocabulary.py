@@ -100,7 +100,8 @@ def encode_inside(tokenizer: Any, spell: Callable[[int], bytes], text: bytes) ->
     letters = text.decode(errors="ignore")
     for before in ANCHORS:
         start, whole = (
-            tokenizer(part, add_special_tokens=False, split_special_tokens=True)["input_ids"] for part in (before, before + letters)
+            tokenizer(part, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+            for part in (before, before + letters)
         )
         ids: list[int] = whole[len(start) :]
         if whole[: len(start)] == start and b"".join(map(spell, ids)) == letters.encode():

@@ -121,7 +121,11 @@ class VLLMEngine(LocalEngine):
         self._number += 1
         key = str(self._number)
         try:
-            self._engine.add_request(key, {"prompt_token_ids": job.prompt_ids}, sampling(job.request, self.chat.thought_end, reports=self._texts is not None))
+            self._engine.add_request(
+                key,
+                {"prompt_token_ids": job.prompt_ids},
+                sampling(job.request, self.chat.thought_end, reports=self._texts is not None),
+            )
         except ValueError as error:
             job.fail(RequestError(f"vLLM refused the request: {last_line(error)}"))
         else:

@@ -2,8 +2,8 @@
 
 A score-only answer of LLM-Eval has 25 tokens, of which 4 are choices: the constraint forces the others. The scheduler writes the
 forced tokens as drafts, as if a small model had guessed them, and vLLM's speculative decoding computes them all in one step and
-keeps those that the model itself would have chosen among the legal ones. A draft that it would have spelled otherwise costs a step,
-and never changes an answer.
+keeps those that the model itself would have chosen among the legal ones. A draft that it would have spelled otherwise costs a
+step, and never changes an answer.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_xgrammar import XgrammarGrammar
 
 from judges.engines.vllm.pattern_states import PatternGrammar
 from judges.engines.vocabulary import encode_inside, speller
+from judges.errors import EngineError
 
 
 class NoProposer:
@@ -77,19 +79,24 @@ class ForcedTokens:
         grammar = _grammar_of(request)
         if grammar is None or computed < request.num_tokens:
             return []
-        room = min(room, self.num_spec_tokens, self.max_model_len - computed - 1, request.max_tokens - request.num_output_tokens - 1)
-        return list(self._forced(grammar)[: max(room, 0)])
+        left = min(self.max_model_len - request.num_tokens, request.max_tokens - request.num_output_tokens)
+        return list(self._forced(grammar)[: max(min(room, self.num_spec_tokens, left - 1), 0)])
 
     def _forced(self, grammar: Any) -> Sequence[int]:
         if isinstance(grammar, PatternGrammar):
             return grammar.states.forced(grammar.state).tokens
         if isinstance(grammar, XgrammarGrammar):
-            return self._encode_text(grammar.matcher.find_jump_forward_string())
+            return self._encode_text(grammar.matcher.find_jump_forward_string().encode())
+        if isinstance(grammar, GuidanceGrammar):
+            return self._encode_text(grammar.ll_matcher.compute_ff_bytes())
         return ()
 
-    def _encode(self, text: str) -> Sequence[int]:
-        tokenizer = self.structured_output_manager.tokenizer
-        return encode_inside(tokenizer, speller(tokenizer), text.encode()) if text else ()
+    def _encode(self, text: bytes) -> Sequence[int]:
+        try:
+            spell = speller(self.structured_output_manager.tokenizer)
+        except EngineError:  # of a kind whose tokens have no known bytes
+            return ()
+        return encode_inside(self.structured_output_manager.tokenizer, spell, text) if text else ()
 
     def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
         """End an answer whose rest is forced, instead of computing it."""
@@ -112,9 +119,9 @@ class ForcedTokens:
 
 
 def _grammar_of(request: Any) -> Any:
-    """The constraint of a greedy answer that goes on; ``None`` if it has none that is known to force anything."""
+    """The constraint of a greedy answer that has not ended; ``None`` if it has none."""
     if not request.use_structured_output or request.sampling_params.temperature > 0:
         return None
     grammar = request.structured_output_request.grammar
     grammar = getattr(grammar, "_grammar", grammar)  # that within its budget of time
-    return grammar if isinstance(grammar, PatternGrammar | XgrammarGrammar) and not grammar.is_terminated() else None
+    return None if grammar.is_terminated() else grammar

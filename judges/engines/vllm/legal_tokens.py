@@ -1,7 +1,7 @@
 """Constrains logits on a CPU by the few tokens that are legal, and reads their probabilities.
 
-vLLM masks whole rows, in float32, which for a vocabulary of 49,000 takes 300 us a row. Most rows of a judge's answer have few legal
-tokens: their logits are kept, and all others set at once.
+vLLM masks whole rows, in float32, which for a vocabulary of 49,000 takes 300 us a row. Most rows of a judge's answer have few
+legal tokens: their logits are kept, and all others set at once.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
         logits[wide] = masked.to(logits.dtype)
 
 
-def _rows(
-    scheduler_output: Any, grammar_output: Any, input_batch: Any
-) -> Iterator[tuple[str, int, NDArray[np.int32], bool]]:
+def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Iterator[tuple[str, int, NDArray[np.int32], bool]]:
     """An answer, the number of one of its rows, the mask of that, and whether it is the answer's last."""
     drafts = scheduler_output.scheduled_spec_decode_tokens
     first: dict[str, int] = {}
@@ -94,4 +92,4 @@ def _keep(logits: torch.Tensor, few: list[tuple[int, Ints]]) -> tuple[torch.Tens
     kept = logits[places, tokens]
     logits[rows] = float("-inf")
     logits[places, tokens] = kept
-    return kept.float().split(counts)
+    return tuple(kept.float().split(counts))

@@ -1,12 +1,13 @@
 """vLLM's Outlines backend with other bytes of tokens, a lasting cache of compiled patterns, and states that answers share.
 
-vLLM's own bytes are wrong for some vocabularies: see ``docs/engines.md``. Its own cache on disk identifies a vocabulary by a digest
-that differs between processes.
+vLLM's own bytes are wrong for some vocabularies: see ``docs/engines.md``. Its own cache on disk identifies a vocabulary by a
+digest that differs between processes.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
@@ -14,13 +15,12 @@ from typing import Any
 
 from outlines_core import Index
 from outlines_core.json_schema import build_regex_from_schema
-from regex import escape
 from vllm.v1.structured_output.backend_outlines import OutlinesBackend
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
 from judges.engines.vllm.pattern_cache import MOST_IN_MEMORY, PatternCache, vocabulary_digest
 from judges.engines.vllm.pattern_states import PatternGrammar, PatternStates
-from judges.engines.vocabulary import SPELLING, encode_inside, speller, spelled
+from judges.engines.vocabulary import SPELLING, encode_inside, spelled, speller
 
 LARGE_VOCABULARY = 32_000
 """Number of tokens from which Magistrate's compiler of patterns is faster than Outlines'."""
@@ -61,7 +61,7 @@ def _pattern_of(kind: StructuredOutputOptions, text: str) -> str:
         case StructuredOutputOptions.JSON:
             return str(build_regex_from_schema(text))
         case StructuredOutputOptions.CHOICE:
-            return f"({'|'.join(map(escape, json.loads(text)))})"
+            return f"({'|'.join(map(re.escape, json.loads(text)))})"
     raise ValueError(f"Outlines takes no constraint of the kind {kind.name}")
 
 

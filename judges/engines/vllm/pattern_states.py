@@ -1,7 +1,7 @@
 """Follows patterns over a vocabulary for vLLM, and finds out once for each state what is the same for all answers.
 
-vLLM asks at each step which tokens are legal. Outlines' own guide writes that down anew each time, which takes 220 us in free text
-over 128,000 tokens. All answers to one pattern share its states, so the mask of a state is kept, and so is the text that the
+vLLM asks at each step which tokens are legal. Outlines' own guide writes that down anew each time, which takes 220 us in free
+text over 128,000 tokens. All answers to one pattern share its states, so the mask of a state is kept, and so is the text that the
 pattern forces from there.
 """
 

@@ -41,7 +41,7 @@ SPECULATION = {
 """vLLM's ``speculative_config`` for forced tokens."""
 
 BLOCK = 32
-"""Tokens of a block of keys and values on a CPU, the least there. Of a shared prefix vLLM caches whole blocks; its default is 128."""
+"""Tokens of a block of keys and values on a CPU, the least that it takes. Of a shared prefix, vLLM caches whole blocks."""
 
 AUTO_FIT = -1
 """The context length by which vLLM takes as much of the model's as the GPU's memory holds (0.29 to 0.32)."""
