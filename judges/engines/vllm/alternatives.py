@@ -1,8 +1,8 @@
 """Reports the log-probabilities of all legal tokens where an answer had a choice, instead of the likeliest at every position.
 
 vLLM's own log-probabilities are listed, sent and decoded for each token of an answer, and most tokens of a judge's answer are
-forced. Here the runner reads those of the one row of a step that decides something (``judges.engines.vllm.legal_tokens``), the
-scheduler collects them, and they leave vLLM with the finished answer.
+forced. Here the runner keeps the logits of legal tokens (``judges.engines.vllm.legal_tokens``), the scheduler takes those of the
+one row of a step that decides something, and they leave vLLM with the finished answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ReportsAlternatives:
         output = super().get_grammar_bitmask(scheduler_output)  # type: ignore[misc]
         if output is not None:
             keys = output.structured_output_request_ids
-            scheduler_output.alternatives = {key: None for key in keys if _asks(self.requests[key])}
+            scheduler_output.alternatives = {key: {} for key in keys if _asks(self.requests[key])}
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
@@ -42,12 +42,12 @@ class ReportsAlternatives:
         return super().update_from_output(scheduler_output, model_runner_output)  # type: ignore[misc]
 
     def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
-        found = getattr(self._step, "alternatives", {}).pop(request.request_id, None)
-        if found is not None:
-            row = len(self._step.scheduled_spec_decode_tokens.get(request.request_id, ()))
-            if len(new_token_ids) == row + 1:
-                position = request.num_output_tokens + row
-                self._reported.setdefault(request.request_id, []).append((position, *found))
+        rows = getattr(self._step, "alternatives", {}).pop(request.request_id, {})
+        decided = len(new_token_ids) - 1  # the tokens before it are as forced
+        if decided in rows:
+            legal, logits = rows[decided]
+            reported = (request.num_output_tokens + decided, legal.tolist(), logits.log_softmax(dim=-1).tolist())
+            self._reported.setdefault(request.request_id, []).append(reported)
         return super()._update_request_with_output(request, new_token_ids, *args, **options)  # type: ignore[misc]
 
     def _free_request(self, request: Any, *args: Any, **options: Any) -> Any:

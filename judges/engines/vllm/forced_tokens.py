@@ -37,7 +37,8 @@ class NoProposer:
 class ForcedTokens:
     """A scheduler that adds the forced tokens of an answer to the step in which the token before them is computed.
 
-    The prompt's step has the forced beginning. Only greedy answers get drafts: a drawn one would take other random numbers.
+    The prompt's step has the forced beginning. Only greedy answers get drafts, since a drawn one would take other random numbers,
+    and only those that the constraint alone shapes.
     """
 
     requests: dict[str, Any]
@@ -109,7 +110,7 @@ class ForcedTokens:
     def _ending(self, request: Any, tokens: list[int]) -> list[int]:
         """The tokens that end an answer after ``tokens``, if they are forced and known in number."""
         grammar, params = _grammar_of(request), request.sampling_params
-        if not isinstance(grammar, PatternGrammar) or params.logprobs is not None or params.min_tokens:
+        if not isinstance(grammar, PatternGrammar):
             return []
         accepted = grammar.validate_tokens(tokens, advance=True)
         ending = grammar.states.forced(grammar.state).ending
@@ -119,9 +120,16 @@ class ForcedTokens:
 
 
 def _grammar_of(request: Any) -> Any:
-    """The constraint of a greedy answer that has not ended; ``None`` if it has none."""
-    if not request.use_structured_output or request.sampling_params.temperature > 0:
+    """The constraint of a plain greedy answer that has not ended; ``None`` if it has none."""
+    if not request.use_structured_output or not _is_plain(request.sampling_params):
         return None
     grammar = request.structured_output_request.grammar
     grammar = getattr(grammar, "_grammar", grammar)  # that within its budget of time
     return None if grammar.is_terminated() else grammar
+
+
+def _is_plain(params: Any) -> bool:
+    """Whether each token is the likeliest legal one, and nothing but the token is asked for."""
+    shaped = params.presence_penalty or params.frequency_penalty or params.repetition_penalty != 1 or params.min_tokens
+    shaped = shaped or params.logit_bias or params.bad_words or params.allowed_token_ids
+    return params.temperature == 0 and not shaped and params.logprobs is None and params.prompt_logprobs is None

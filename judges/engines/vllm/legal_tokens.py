@@ -24,7 +24,7 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
     """Set the logits of illegal tokens to minus infinity.
 
     Takes the place of vLLM's ``apply_grammar_bitmask``. For each answer named in ``scheduler_output.alternatives``, it puts there
-    the legal tokens of the answer's last row and their log-probabilities.
+    the legal tokens of each row, by its number, and their logits.
 
     Args:
         scheduler_output: vLLM's, with the drafts of each answer.
@@ -35,29 +35,28 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
     few: list[tuple[int, Ints]] = []
     wide: list[int] = []
     masks: list[NDArray[np.int32]] = []
-    last: dict[int, str] = {}
-    asked = getattr(scheduler_output, "alternatives", {})
-    for key, row, mask, is_last in _rows(scheduler_output, grammar_output, input_batch):
+    asked: list[tuple[str, int] | None] = []
+    alternatives = getattr(scheduler_output, "alternatives", {})
+    for key, row, mask, ahead in _rows(scheduler_output, grammar_output, input_batch):
         legal = _legal(mask)
         if legal is None:
             wide.append(row)
             masks.append(mask)
             continue
-        if is_last and key in asked:
-            last[len(few)] = key
         few.append((row, legal))
+        asked.append((key, ahead) if key in alternatives else None)
     if few:
-        kept = _keep(logits, few)
-        for place, key in last.items():
-            asked[key] = (few[place][1].tolist(), kept[place].log_softmax(-1).tolist())
+        for place, (_, legal), kept in zip(asked, few, _keep(logits, few), strict=True):
+            if place is not None:
+                alternatives[place[0]][place[1]] = (legal, kept)
     if wide:
         masked = logits[wide].float()
         xgrammar.apply_token_bitmask_inplace(masked, torch.from_numpy(np.stack(masks)))
         logits[wide] = masked.to(logits.dtype)
 
 
-def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Iterator[tuple[str, int, NDArray[np.int32], bool]]:
-    """An answer, the number of one of its rows, the mask of that, and whether it is the answer's last."""
+def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Iterator[tuple[str, int, NDArray[np.int32], int]]:
+    """An answer, the number of one of its rows, the mask of that, and the row's number in the answer."""
     drafts = scheduler_output.scheduled_spec_decode_tokens
     first: dict[str, int] = {}
     row = 0
@@ -69,7 +68,7 @@ def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Itera
         count = len(drafts.get(key, ()))
         if key in first:
             for ahead in range(count + 1):
-                yield key, first[key] + ahead, grammar_output.grammar_bitmask[place + ahead], ahead == count
+                yield key, first[key] + ahead, grammar_output.grammar_bitmask[place + ahead], ahead
         place += count + 1
 
 

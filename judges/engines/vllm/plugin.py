@@ -92,19 +92,26 @@ def adapt_cpu() -> None:
     if gpu_model_runner.apply_grammar_bitmask is not constrain:
         gpu_model_runner.apply_grammar_bitmask = constrain
         _rewind(gpu_model_runner.GPUModelRunner)
-        _propose_always(gpu_model_runner.GPUModelRunner)
+        _check_forced_tokens(gpu_model_runner.GPUModelRunner)
 
 
-def _propose_always(runner: Any) -> None:
-    """Let vLLM call a proposer of ours near the end of the context too: in its place it would fail on a CPU."""
+def _check_forced_tokens(runner: Any) -> None:
+    """Let vLLM's runner check drafts that are forced tokens, near the end of the context too."""
+    from judges.engines.vllm.draft_check import sample
     from judges.engines.vllm.forced_tokens import NoProposer
 
-    fits = runner._input_fits_in_drafter
+    sample_as_vllm, fits = runner._sample, runner._input_fits_in_drafter
 
-    def fits_or_ours(self: Any, *args: Any) -> bool:
+    def sample_or_check(self: Any, logits: Any, metadata: Any) -> Any:
+        if metadata is None or not isinstance(self.drafter, NoProposer):
+            return sample_as_vllm(self, logits, metadata)
+        return sample(self.sampler, logits, metadata, self.input_batch.sampling_metadata)
+
+    def fits_or_forced(self: Any, *args: Any) -> bool:
         return isinstance(self.drafter, NoProposer) or bool(fits(self, *args))
 
-    runner._input_fits_in_drafter = fits_or_ours
+    runner._sample = sample_or_check
+    runner._input_fits_in_drafter = fits_or_forced
 
 
 def _rewind(runner: Any) -> None:
