@@ -15,6 +15,7 @@ from judges.data.rows import Row
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import CONSTRAINTS, Generation, Request
 from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.weights import EMBEDDED
 from judges.judge import Judge, Message
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
@@ -148,13 +149,21 @@ def test_a_context_that_ends_in_an_answer_is_used_to_its_last_token(loop: asynci
 
 def test_memory_that_runs_out_changes_no_verdict(loop: asyncio.Runner, engines: Engines, cases: Cases) -> None:
     """vLLM takes the memory of an answer back, and computes it again later."""
-    engine = engines(max_num_seqs=24, max_model_len=2048, options={"kv_cache_memory_bytes": 10 << 20})
-    judge, sample = cases["grouse"]
-    samples = [{**sample, "input": f"{number} {sample['input']}"} for number in range(24)]
+    config = json.loads((EMBEDDED / TINY / "config.json").read_text())
+    token = 2 * 4 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
+    engine = engines(max_num_seqs=12, max_model_len=2304, options={"kv_cache_memory_bytes": 2560 * token})
+    judge = open_judge("pairwise", None, max_tokens=512)
+    sample = cases["pairwise"][1]
+    samples = [{**sample, "question": f"{sample['question']} {number}"} for number in range(12)]
     scheduler = engine._engine.engine_core.engine_core.scheduler
-    preempted = []
     take_back = scheduler._preempt_request
-    scheduler._preempt_request = lambda *args, **options: (preempted.append(args[0]), take_back(*args, **options))[1]
+    preempted = []
+
+    def counted(request: Any, *args: Any, **options: Any) -> None:
+        preempted.append(request)
+        take_back(request, *args, **options)
+
+    scheduler._preempt_request = counted
     found = verdicts_of(loop, engine, judge, samples)
     assert preempted, "memory must run out for this test to show anything"
     assert found == verdicts_of(loop, engines(forced_tokens=False), judge, samples)
