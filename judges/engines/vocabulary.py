@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,9 @@ RENDERING = 1
 
 REPLACED = "_spelling_of_vllm"
 """Name under which vLLM's own spelling is kept where Magistrate's has replaced it."""
+
+UNFINISHED = "\ufffd"
+"""What decoders write for a part of a character."""
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 """A token of SentencePiece that stands for one byte."""
@@ -70,6 +73,38 @@ def spelled(tokenizer: Any) -> dict[bytes, list[int]]:
         if number not in special and (text := spell(token)):
             vocabulary.setdefault(text, []).append(number)
     return vocabulary
+
+
+class Speller:
+    """Writes the texts of answers whose tokens a constraint allowed by their bytes.
+
+    The texts are those that vLLM puts together token by token, at a fraction of its time.
+
+    Args:
+        tokenizer: A tokenizer, as ``spelled`` takes it.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._spell = _spell(_decoder(tokenizer))
+        self._bytes: dict[int, bytes] = dict.fromkeys(special_ids(tokenizer), b"")
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of an answer's tokens, up to the last with which no character is left unfinished."""
+        pieces = [self._bytes[token] if token in self._bytes else self._new(token) for token in ids]
+        while pieces:
+            try:
+                text = b"".join(pieces).decode()
+            except UnicodeDecodeError:  # the token limit has cut a character
+                text = UNFINISHED
+            if not text.endswith(UNFINISHED):
+                return text
+            pieces.pop()
+        return ""
+
+    def _new(self, token: int) -> bytes:
+        self._bytes[token] = self._spell(self._tokenizer.convert_ids_to_tokens(token))
+        return self._bytes[token]
 
 
 def special_ids(tokenizer: Any) -> Collection[int]:
@@ -168,10 +203,10 @@ def _is_changed(tokenizer: Any, library: Library) -> bool:
 
 def _decoder(tokenizer: Any) -> Mapping[str, Any]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    found = json.loads(backend.to_str()).get("decoder") if backend is not None else None
-    if found is None:
+    decoder = backend.decoder if backend is not None else None
+    if decoder is None:
         raise EngineError(f"{_name(tokenizer)} says nothing of how its tokens are decoded; use `--constraint guidance`")
-    return dict(found)
+    return dict(json.loads(decoder.__getstate__()))
 
 
 def _spell(decoder: Mapping[str, Any]) -> Spell:
