@@ -180,7 +180,7 @@ def by_vllm(tokenizer: Any, ids: list[int]) -> str:
     )
     for token in ids:
         writer.update([token], stop_terminated=False)
-    return writer.output_text
+    return str(writer.output_text)
 
 
 @pytest.mark.parametrize("vocabulary", KINDS)

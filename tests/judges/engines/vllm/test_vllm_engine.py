@@ -55,9 +55,12 @@ def test_a_pattern_is_checked_once_and_a_wrong_one_always_refused(
 
     checked: list[str] = []
     check = backend_outlines.validate_regex_is_buildable
-    monkeypatch.setattr(
-        backend_outlines, "validate_regex_is_buildable", lambda pattern: (checked.append(pattern), check(pattern))[1]
-    )
+
+    def counted(pattern: str) -> None:
+        checked.append(pattern)
+        check(pattern)
+
+    monkeypatch.setattr(backend_outlines, "validate_regex_is_buildable", counted)
     asked = [Request((Message("user", text),), 8, r"(yes|no|maybe)") for text in ("Why?", "When?", "Who?")]
     wrong = Request((Message("user", "Why?"),), 8, r"(?=a)yes")
     for _ in range(2):
