@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from magistrate.cli.main import SAMPLE
 MODEL = "magistrate-tiny"
 COUNT = 512
 SEQUENCES = 256
+DRAFTS = 6
+"""Tokens that a step accepts beside the one that it samples, where the constraint allows no others."""
 
 
 def samples(path: Path, count: int) -> list[dict[str, Any]]:
@@ -62,8 +65,8 @@ class Benchmark:
         self.rounds = rounds
         self.loop = asyncio.Runner()
 
-    def engine(self, constraint: str = CONSTRAINTS[0]) -> VLLMEngine:
-        engine = VLLMEngine(MODEL, constraint=constraint, max_num_seqs=SEQUENCES)
+    def engine(self, constraint: str = CONSTRAINTS[0], **settings: Any) -> VLLMEngine:
+        engine = VLLMEngine(MODEL, constraint=constraint, max_num_seqs=SEQUENCES, **settings)
         self.loop.run(engine.start())
         return engine
 
@@ -328,12 +331,82 @@ def child(code: str, *paths: Path) -> float:
     return int(done.stdout.splitlines()[-1]) / 1024
 
 
+class InstantModel:
+    """Stands in for a model executor of vLLM: every request gets one legal answer, and nothing is computed.
+
+    vLLM's scheduler, constraints and output processing stay as they are. Where drafts were scheduled, they are all accepted.
+    """
+
+    def __init__(self, engine: VLLMEngine, answer: str, drafts: int) -> None:
+        core = engine._engine.engine_core.engine_core
+        tokenizer = engine.chat.tokenizer
+        self._ids = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        self._drafts = drafts
+        self._prompts: dict[str, int] = {}
+        self._written: dict[str, int] = {}
+        self._latest: list[str] = []
+        executor = core.model_executor
+        executor.execute_model, executor.take_draft_token_ids = self.execute_model, self.take_draft_token_ids
+
+    def execute_model(self, scheduled: Any, non_block: bool = False) -> Any:
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        for request in scheduled.scheduled_new_reqs:
+            self._prompts[request.req_id] = len(request.prompt_token_ids)
+        cached = scheduled.scheduled_cached_reqs
+        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        computed |= {request.req_id: request.num_computed_tokens for request in scheduled.scheduled_new_reqs}
+        self._latest = list(scheduled.num_scheduled_tokens)
+        sampled = []
+        for request, count in scheduled.num_scheduled_tokens.items():
+            drafts = len(scheduled.scheduled_spec_decode_tokens.get(request, ()))
+            place = computed[request] + count - drafts - self._prompts[request]
+            sampled.append(self._ids[place : place + 1 + drafts] if place >= 0 else [])
+            self._written[request] = place + 1 + drafts
+        for request in scheduled.finished_req_ids:
+            self._prompts.pop(request, None), self._written.pop(request, None)
+        done: Future[Any] = Future()
+        done.set_result(ModelRunnerOutput(self._latest, {name: row for row, name in enumerate(self._latest)}, sampled))
+        return done if non_block else done.result()
+
+    def take_draft_token_ids(self) -> Any:
+        from vllm.v1.outputs import DraftTokenIds
+
+        following = [self._ids[self._written[name] : self._written[name] + self._drafts] for name in self._latest]
+        return DraftTokenIds(self._latest, following)
+
+
+def bench_host(bench: Benchmark) -> list[str]:
+    """Judgments per second of CPU time where the model takes no time: what the host's own work allows a core."""
+    lines = []
+    for drafts in (0, DRAFTS):
+        options = {"speculative_config": {"method": "ngram", "num_speculative_tokens": drafts}} if drafts else {}
+        engine = bench.engine(options=options)
+        InstantModel(engine, json.dumps(dict.fromkeys(bench.judge.metrics, 3)), drafts)
+        speeds, shares = [], []
+        for turn in range(bench.rounds + 1):
+            all_before, own_before = time.process_time(), time.thread_time()
+            _, verdicts = bench.judge_all(engine)
+            spent, own = time.process_time() - all_before, time.thread_time() - own_before
+            if turn:  # the first turn warms up
+                speeds.append(len(verdicts) / spent)
+                shares.append(100 * own / spent)
+        if not all(verdict.scores for verdict in verdicts):
+            raise RuntimeError(f"not every sample was scored: {verdicts[0].reason}")
+        steps = 1 - (1 - verdicts[0].usage.completion_tokens) // (1 + drafts)  # no drafts follow the prompt
+        lines.append(f"| **{steps} steps an answer, judgments a second of CPU time** | **{spread(speeds, 0)}** |")
+        lines.append(f"| of it rendering, tokenising and reading, % | {spread(shares, 0)} |")
+        bench.loop.run(engine.close())
+    return lines
+
+
 PARTS: dict[str, Callable[[Benchmark], list[str]]] = {
     "runner": bench_runner,
     "constraint": bench_constraint,
     "prefix": bench_prefix,
     "cold": bench_cold,
     "memory": bench_memory,
+    "host": bench_host,
 }
 
 

@@ -19,7 +19,7 @@ from judges.engines.pattern_guard import Constraint, PatternError, PatternGuard
 from judges.engines.vllm.compiler import VLLMCompiler, constraint_of
 from judges.engines.vllm.logs import hint
 from judges.engines.vllm.plugin import LAST_WORDS_VARIABLE
-from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, last_line, sampling
+from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, last_line, refusals, sampling
 from judges.engines.vocabulary import check_spelling
 from judges.errors import EngineError, RequestError
 
@@ -217,7 +217,7 @@ class AsyncVLLMEngine(Engine):
             raise EngineError("the engine's process has ended") from error
         except EngineGenerateError as error:
             raise RequestError(f"vLLM failed on the request: {last_line(error.__cause__ or error)}") from error
-        except ValueError as error:
+        except refusals() as error:
             raise RequestError(f"vLLM refused the request: {last_line(error)}") from error
         return generation(output, self._texts)
 

@@ -8,15 +8,15 @@ step, and never changes an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_xgrammar import XgrammarGrammar
 
 from judges.engines.vllm.pattern_states import PatternGrammar
-from judges.engines.vocabulary import encode_inside, speller
+from judges.engines.vocabulary import Speller
 from judges.errors import EngineError
 
 
@@ -51,7 +51,6 @@ class ForcedTokens:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._encode_text = lru_cache(1024)(self._encode)
         if self.num_spec_tokens:
             self.num_lookahead_tokens = self.num_spec_tokens  # memory for the drafts is reserved with that for the step
             self._most_tokens = self.scheduler_config.max_num_batched_tokens
@@ -87,17 +86,17 @@ class ForcedTokens:
         if isinstance(grammar, PatternGrammar):
             return grammar.states.forced(grammar.state).tokens
         if isinstance(grammar, XgrammarGrammar):
-            return self._encode_text(grammar.matcher.find_jump_forward_string().encode())
+            return self._encode(grammar.matcher.find_jump_forward_string().encode())
         if isinstance(grammar, GuidanceGrammar):
-            return self._encode_text(grammar.ll_matcher.compute_ff_bytes())
+            return self._encode(grammar.ll_matcher.compute_ff_bytes())
         return ()
 
-    def _encode(self, text: bytes) -> Sequence[int]:
+    @cached_property
+    def _encode(self) -> Callable[[bytes], Sequence[int]]:
         try:
-            spell = speller(self.structured_output_manager.tokenizer)
-        except EngineError:  # of a kind whose tokens have no known bytes
-            return ()
-        return encode_inside(self.structured_output_manager.tokenizer, spell, text) if text else ()
+            return lru_cache(1024)(Speller(self.structured_output_manager.tokenizer).encode)
+        except EngineError:  # a tokenizer whose tokens have no known bytes
+            return lambda text: ()
 
     def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
         """End an answer whose rest is forced, instead of computing it."""

@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any
 
 from outlines_core import Index
@@ -20,7 +20,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
 from judges.engines.vllm.pattern_cache import MOST_IN_MEMORY, PatternCache, vocabulary_digest
 from judges.engines.vllm.pattern_states import PatternGrammar, PatternStates
-from judges.engines.vocabulary import SPELLING, encode_inside, spelled, speller
+from judges.engines.vocabulary import SPELLING, Speller, spelled
 
 LARGE_VOCABULARY = 32_000
 """Number of tokens from which Magistrate's compiler of patterns is faster than Outlines'."""
@@ -36,6 +36,7 @@ class PatternBackend(OutlinesBackend):  # type: ignore[misc]
         super().__post_init__()
         name = f"spelling {SPELLING}, {vocabulary_digest(self.tokenizer)}"
         self.cache = PatternCache(name, compiler=compiler_for(self.tokenizer, self.vocabulary.inner))
+        self._speller = Speller(self.tokenizer)
         self._states = lru_cache(MOST_IN_MEMORY)(self._make_states)
 
     def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: object = None) -> PatternGrammar:
@@ -48,10 +49,7 @@ class PatternBackend(OutlinesBackend):  # type: ignore[misc]
 
     def _make_states(self, pattern: str) -> PatternStates:
         index = self._compile_index(pattern, self.vocabulary)
-        spell = speller(self.tokenizer)
-        return PatternStates(
-            index, self.vocab_size, self.vocabulary.inner.get_eos_token_id(), spell, partial(encode_inside, self.tokenizer, spell)
-        )
+        return PatternStates(index, self.vocab_size, self.vocabulary.inner.get_eos_token_id(), self._speller)
 
 
 def _pattern_of(kind: StructuredOutputOptions, text: str) -> str:

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
+from judges.engines.vocabulary import Speller
+
 if TYPE_CHECKING:
     from outlines_core import Index
 
@@ -51,21 +53,18 @@ class PatternStates:
         index: The pattern, compiled for the vocabulary.
         width: Number of tokens that the model computes logits for.
         end: Id of the end of text.
-        spell: The bytes of a token.
-        encode: Encodes a text that stands inside another.
+        speller: Knows the tokens' bytes.
     """
 
-    def __init__(
-        self, index: Index, width: int, end: int, spell: Callable[[int], bytes], encode: Callable[[bytes], Sequence[int]]
-    ) -> None:
+    def __init__(self, index: Index, width: int, end: int, speller: Speller) -> None:
         self.start: int = index.get_initial_state()
         self.end = end
         self.next: Callable[[int, int], int | None] = index.get_next_state
         self.is_final: Callable[[int], bool] = index.is_final_state
         self._legal: Callable[[int], list[int]] = index.get_allowed_tokens
         self._words = (width + 31) // 32
-        self._spell = spell
-        self._encode = encode
+        self._spell = speller.bytes_of
+        self._encode = speller.encode
         self._masks: dict[int, Mask] = {}
         self._forced: dict[int, Forced] = {}
 

@@ -346,3 +346,10 @@ def last_line(error: BaseException) -> str:
     """The last line of an error's message that says something, because vLLM's errors include their whole history."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not _PYDANTIC.match(line.strip())]
     return _INPUT.sub("", lines[-1]).removeprefix("Value error, ") if lines else type(error).__name__
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """The errors by which vLLM refuses a request; its own are no ``ValueError``."""
+    from vllm.exceptions import VLLMClientError
+
+    return ValueError, VLLMClientError
