@@ -8,10 +8,11 @@ step, and never changes an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_xgrammar import XgrammarGrammar
 
@@ -51,6 +52,9 @@ class ForcedTokens:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        manager = self.structured_output_manager
+        self._masks_of_vllm, manager.grammar_bitmask = manager.grammar_bitmask, self._masks
+        self._legal: list[Any] | None = None
         if self.num_spec_tokens:
             self.num_lookahead_tokens = self.num_spec_tokens  # memory for the drafts is reserved with that for the step
             self._most_tokens = self.scheduler_config.max_num_batched_tokens
@@ -97,6 +101,24 @@ class ForcedTokens:
             return lru_cache(1024)(Speller(self.structured_output_manager.tokenizer).encode)
         except EngineError:  # a tokenizer whose tokens have no known bytes
             return lambda text: ()
+
+    def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
+        """Constrain a step. ``scheduler_output.legal`` lists what the masks do, where it is known."""
+        output = super().get_grammar_bitmask(scheduler_output)  # type: ignore[misc]
+        scheduler_output.legal, self._legal = self._legal, None
+        return output
+
+    def _masks(self, requests: Mapping[str, Any], keys: Sequence[str], drafts: Mapping[str, Sequence[int]]) -> Any:
+        """The masks of the next tokens, a row for each draft of a request, and one more."""
+        grammars = [requests[key].structured_output_request.grammar for key in keys]
+        if self.structured_output_manager.reasoner_cls is not None or not all(
+            isinstance(grammar, PatternGrammar) and not grammar.is_terminated() for grammar in grammars
+        ):
+            return self._masks_of_vllm(requests, keys, drafts)
+        forced = [grammar.states.forced(grammar.state) for grammar in grammars]
+        counts = [1 + len(drafts.get(key, ())) for key in keys]
+        self._legal = [legal for one, count in zip(forced, counts, strict=True) for legal in one.legal[:count]]
+        return np.concatenate([one.masks[:count] for one, count in zip(forced, counts, strict=True)])
 
     def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
         """End an answer whose rest is forced, instead of computing it."""

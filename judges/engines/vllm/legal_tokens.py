@@ -37,8 +37,10 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
     masks: list[NDArray[np.int32]] = []
     asked: list[tuple[str, int] | None] = []
     alternatives = getattr(scheduler_output, "alternatives", {})
-    for key, row, mask, ahead in _rows(scheduler_output, grammar_output, input_batch):
-        legal = _legal(mask)
+    known = getattr(scheduler_output, "legal", None)
+    for key, row, place, ahead in _rows(scheduler_output, grammar_output, input_batch):
+        mask = grammar_output.grammar_bitmask[place]
+        legal = _legal(mask) if known is None else known[place]
         if legal is None:
             wide.append(row)
             masks.append(mask)
@@ -46,17 +48,18 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
         few.append((row, legal))
         asked.append((key, ahead) if key in alternatives else None)
     if few:
-        for place, (_, legal), kept in zip(asked, few, _keep(logits, few), strict=True):
-            if place is not None:
-                alternatives[place[0]][place[1]] = (legal, kept)
+        for answer, (_, legal), kept in zip(asked, few, _keep(logits, few), strict=True):
+            if answer is not None:
+                key, ahead = answer
+                alternatives[key][ahead] = (legal, kept)
     if wide:
         masked = logits[wide].float()
         xgrammar.apply_token_bitmask_inplace(masked, torch.from_numpy(np.stack(masks)))
         logits[wide] = masked.to(logits.dtype)
 
 
-def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Iterator[tuple[str, int, NDArray[np.int32], int]]:
-    """An answer, the number of one of its rows, the mask of that, and the row's number in the answer."""
+def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Iterator[tuple[str, int, int, int]]:
+    """An answer, and the number of one of its rows in the logits, in the masks and in the answer."""
     drafts = scheduler_output.scheduled_spec_decode_tokens
     first: dict[str, int] = {}
     row = 0
@@ -68,7 +71,7 @@ def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Itera
         count = len(drafts.get(key, ()))
         if key in first:
             for ahead in range(count + 1):
-                yield key, first[key] + ahead, grammar_output.grammar_bitmask[place + ahead], ahead
+                yield key, first[key] + ahead, place + ahead, ahead
         place += count + 1
 
 

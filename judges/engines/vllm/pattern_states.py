@@ -20,15 +20,16 @@ from judges.engines.vocabulary import Speller
 if TYPE_CHECKING:
     from outlines_core import Index
 
-Mask = NDArray[np.int32]
+Masks = NDArray[np.int32]
+Ints = NDArray[np.int64]
 
 MOST_MASKS = 1024
 """Maximum number of masks kept for a pattern: 16 MiB with 128,000 tokens."""
 
-FEW = 256
-"""Number of legal tokens above which a state forces nothing."""
+FEW = 1024
+"""Number of legal tokens above which they are not listed."""
 
-LONGEST = 512
+LONGEST = 128
 """Bytes after which a forced text is cut."""
 
 
@@ -40,10 +41,14 @@ class Forced:
         tokens: Tokens of the forced text, as the tokenizer encodes it; empty if nothing is forced.
         ending: The same with the end of text, if the pattern forces an answer to its end and every spelling of that has as many
             tokens; else empty.
+        masks: Bits of the tokens that are legal at each of ``tokens`` and behind them, 32 to a word, the lowest first.
+        legal: Those tokens; ``None`` where they are more than ``FEW``.
     """
 
-    tokens: tuple[int, ...] = ()
-    ending: tuple[int, ...] = ()
+    tokens: tuple[int, ...]
+    ending: tuple[int, ...]
+    masks: Masks
+    legal: tuple[Ints | None, ...]
 
 
 class PatternStates:
@@ -65,25 +70,20 @@ class PatternStates:
         self._words = (width + 31) // 32
         self._spell = speller.bytes_of
         self._encode = speller.encode
-        self._masks: dict[int, Mask] = {}
         self._forced: dict[int, Forced] = {}
-
-    def mask(self, state: int) -> Mask:
-        """Bits of the legal next tokens, 32 to a word, the lowest first."""
-        mask = self._masks.get(state)
-        if mask is None:
-            if len(self._masks) >= MOST_MASKS:
-                self._masks.clear()
-            bits = np.zeros(self._words * 32, np.uint8)
-            bits[self._legal(state)] = 1
-            mask = self._masks[state] = np.packbits(bits, bitorder="little").view(np.int32)
-        return mask
+        self._kept = 0
+        self._few: dict[int, Ints | None] = {}
 
     def forced(self, state: int) -> Forced:
         """What the pattern forces from a state on."""
         found = self._forced.get(state)
         if found is None:
-            found = self._forced[state] = self._find_forced(state)
+            found = self._find_forced(state)
+            self._kept += len(found.masks)
+            if self._kept > MOST_MASKS:
+                self._forced.clear()
+                self._kept = len(found.masks)
+            self._forced[state] = found
         return found
 
     def _find_forced(self, state: int) -> Forced:
@@ -91,13 +91,19 @@ class PatternStates:
         while len(text) < LONGEST and (part := self._forced_part(reached)) is not None:
             text += part[0]
             reached = part[1]
-        tokens = self._legal_part(state, self._encode(text)) if text else ()
-        ends = self._legal_if_few(reached) == [self.end] and self._spellings(state, len(text)) == {len(tokens)}
-        return Forced(tokens, (*tokens, self.end) if ends else ())
+        tokens, path = self._path(state, self._encode(text) if text else ())
+        ends = self._ends(reached) and self._spellings(state, len(text)) == {len(tokens)}
+        masks = np.stack([self._mask(place) for place in path])
+        return Forced(tokens, (*tokens, self.end) if ends else (), masks, tuple(map(self._legal_if_few, path)))
+
+    def _mask(self, state: int) -> Masks:
+        bits = np.zeros(self._words * 32, np.uint8)
+        bits[self._legal(state)] = 1
+        return np.packbits(bits, bitorder="little").view(np.int32)
 
     def _forced_part(self, state: int) -> tuple[bytes, int] | None:
         """The longest legal token and the state behind it, if all others spell beginnings of it."""
-        legal = self._legal_if_few(state)
+        legal = self._few_of(state)
         if not legal or self.end in legal:
             return None
         spelt = [self._spell(token) for token in legal]
@@ -107,25 +113,37 @@ class PatternStates:
             return None
         return longest, following
 
-    def _legal_if_few(self, state: int) -> list[int]:
-        """The legal tokens; empty if there are many."""
-        return self._legal(state) if np.bitwise_count(self.mask(state)).sum() <= FEW else []
+    def _legal_if_few(self, state: int) -> Ints | None:
+        if state not in self._few:
+            legal = self._legal(state)
+            self._few[state] = np.array(sorted(legal), np.int64) if len(legal) <= FEW else None
+        return self._few[state]
 
-    def _legal_part(self, state: int, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The tokens up to the first that is not legal."""
-        place: int | None = state
-        for count, token in enumerate(tokens):
-            place = self.next(place, token) if place is not None else None
-            if place is None:
-                return tuple(tokens[:count])
-        return tuple(tokens)
+    def _few_of(self, state: int) -> list[int]:
+        """The legal tokens; empty if there are many."""
+        few = self._legal_if_few(state)
+        return [] if few is None else few.tolist()
+
+    def _ends(self, state: int) -> bool:
+        """Whether an answer must end here."""
+        return self._few_of(state) == [self.end]
+
+    def _path(self, state: int, tokens: Sequence[int]) -> tuple[tuple[int, ...], list[int]]:
+        """The tokens up to the first that is not legal, and the states before each of them and behind the last."""
+        path = [state]
+        for token in tokens:
+            following = self.next(path[-1], token)
+            if following is None:
+                break
+            path.append(following)
+        return tuple(tokens[: len(path) - 1]), path
 
     def _spellings(self, state: int, length: int) -> set[int]:
         """The numbers of tokens in which the forced text from a state on, of ``length`` bytes, can be spelled."""
         states: dict[int, int] = {0: state}
         counts: dict[int, set[int]] = {0: {0}}
         for place in range(length):
-            for token in self._legal_if_few(states[place]) if place in states else ():
+            for token in self._few_of(states[place]) if place in states else ():
                 target, following = place + len(self._spell(token)), self.next(states[place], token)
                 if following is not None:
                     states[target] = following
@@ -183,7 +201,7 @@ class PatternGrammar(StructuredOutputGrammar):  # type: ignore[misc]
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Mark the legal next tokens."""
-        bitmask.numpy()[batch_index] = self.states.mask(self.state)
+        bitmask.numpy()[batch_index] = self.states.forced(self.state).masks[0]
 
     def is_terminated(self) -> bool:
         return self._ended
