@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,10 +53,14 @@ def spreads_of(
         Metric to spread, and metric to the reason why it has none.
     """
     fault = ""
+    ends: list[int] = []
     if tokens is None:
         fault = "the engine gives no log-probabilities"
-    elif not "".join(token.text for token in tokens).startswith(answer):  # an end-of-turn token may follow the answer
-        fault = "the tokens do not spell the answer"
+    else:
+        texts = [token.text for token in tokens]
+        ends = list(accumulate(map(len, texts)))
+        if not "".join(texts).startswith(answer):  # an end-of-turn token may follow the answer
+            fault = "the tokens do not spell the answer"
     spreads: dict[str, Spread] = {}
     faults: dict[str, str] = {}
     for score in scores:
@@ -65,14 +70,16 @@ def spreads_of(
         elif span is None or answer[slice(*span)] == "null":
             faults[score.metric] = "the answer gives no number"
         else:
-            spreads[score.metric] = _first_digits(answer, tokens or [], span, score.legal)
+            spreads[score.metric] = _first_digits(answer, tokens or [], ends, span, score.legal)
     return spreads, faults
 
 
-def _first_digits(answer: str, tokens: Sequence[Token], span: tuple[int, int], legal: Sequence[int]) -> Spread:
+def _first_digits(
+    answer: str, tokens: Sequence[Token], ends: Sequence[int], span: tuple[int, int], legal: Sequence[int]
+) -> Spread:
+    """The spread after the token with a score's first digit; ``ends`` are where the tokens end in the answer."""
     start, end = span
-    ends = list(accumulate(len(token.text) for token in tokens))
-    index = next(index for index, token_end in enumerate(ends) if token_end > start)
+    index = bisect_right(ends, start)
     spread = Spread(legal, answer[:start], (_TO_NEXT_VALUE.match(answer, end) or [""])[0])
     spread.add(tokens[index].alternatives, lead=answer[ends[index] - len(tokens[index].text) : start])
     return spread

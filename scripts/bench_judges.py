@@ -18,17 +18,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
+
+import numpy as np
+import torch
 
 from judges.affinity import Affinity
 from judges.data.rows import Row
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Generation, Request
 from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.vllm.pattern_backend import compiler_for
 from judges.engines.vllm.pattern_cache import PatternCache
-from judges.engines.vllm.plugin import compiler_for
+from judges.engines.vllm.pattern_states import PatternGrammar, PatternStates
 from judges.engines.vllm.settings import installed_version
+from judges.engines.vocabulary import Speller
 from judges.grouse import Grouse
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
@@ -199,16 +205,11 @@ def judges(scratch: Path) -> dict[str, Judge]:
 
 def bench_compile(_: Any, data: Path, rounds: int) -> Iterator[str]:
     """Compile each judge's constraint for a real vocabulary of 131,072 tokens, as each backend does inside vLLM."""
-    import mistral_common
     from outlines_core import Index
 
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        tekken = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
-        (scratch / "tekken.json").symlink_to(tekken)
-        (scratch / "chat_template.jinja").write_text("")
-        tokenizer = ChatTokenizer.load(scratch).tokenizer
-        tokenizer.eos_token = "</s>"
+        tokenizer = _large_tokenizer(scratch)
         vocabulary = _outlines_vocabulary(tokenizer)
         began = time.perf_counter()
         fast = compiler_for(tokenizer, vocabulary)
@@ -238,6 +239,56 @@ def bench_compile(_: Any, data: Path, rounds: int) -> Iterator[str]:
                 f"| {slowest['xgrammar']:.2f} s | {slowest['guidance']:.2f} s |"
             )
         yield f"\nOnce in a process, before the first: {made:.1f} s for the trie of the vocabulary."
+
+
+OPENING = '{"reasoning": "The first'
+"""The beginning of an answer of ``pairwise``."""
+
+
+def bench_masks(_: Any, data: Path, rounds: int) -> Iterator[str]:
+    """Write the mask of legal tokens at a step of an answer of `pairwise`, over a real vocabulary of 131,072 tokens."""
+    from outlines_core import Guide
+
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer = _large_tokenizer(Path(folder))
+    fast = compiler_for(tokenizer, _outlines_vocabulary(tokenizer))
+    assert fast is not None
+    index = fast(Pairwise().forms[0].pattern)
+    speller = Speller(tokenizer)
+
+    def fresh() -> PatternStates:
+        return PatternStates(index, len(tokenizer), tokenizer.eos_token_id, speller)
+
+    bits = torch.zeros((1, (len(tokenizer) + 31) // 32), dtype=torch.int32)
+    yield "| state | Outlines' guide | first time | again |"
+    yield "|---|---|---|---|"
+    guide, grammar = Guide(index, max_rollback=0), PatternGrammar(fresh())
+    for name, text in (("forced", ""), ("free text", OPENING)):
+        for token in speller.encode(text.encode()):
+            guide.advance(token)
+            grammar.accept_tokens("", [token])
+        first = _seconds(partial(fresh().forced, grammar.state))
+        theirs, again = (
+            statistics.median(_seconds(write) for _ in range(200))
+            for write in (
+                lambda: guide.write_mask_into(bits[0].data_ptr(), bits[0].numel(), 4),
+                lambda: grammar.fill_bitmask(bits, 0),
+            )
+        )
+        count = int(np.bitwise_count(bits.numpy().view(np.uint32)).sum())
+        yield f"| {name}, {count:,} legal tokens | {theirs * 1e6:.1f} us | {first * 1e6:,.0f} us | **{again * 1e6:.1f} us** |"
+
+
+def _large_tokenizer(scratch: Path) -> Any:
+    """Mistral's tokenizer of 131,072 tokens."""
+    import mistral_common
+
+    tekken = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
+    (scratch / "tekken.json").symlink_to(tekken)
+    (scratch / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    tokenizer = ChatTokenizer.load(scratch).tokenizer
+    tokenizer.eos_token = "</s>"
+    return tokenizer
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -272,7 +323,13 @@ def _guidance(tokenizer: Any) -> Callable[[str], Any]:
     return first_mask
 
 
-BENCHES = {"grouse": bench_grouse, "pairs": bench_pairs, "affinity": bench_affinity, "compile": bench_compile}
+BENCHES = {
+    "grouse": bench_grouse,
+    "pairs": bench_pairs,
+    "affinity": bench_affinity,
+    "compile": bench_compile,
+    "masks": bench_masks,
+}
 
 
 def main() -> None:
@@ -283,7 +340,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, vLLM {installed_version()}, {MODEL}\n")
     wanted = options.only or list(BENCHES)
-    judge = ModelPool() if set(wanted) - {"compile"} else None
+    judge = ModelPool() if set(wanted) - {"compile", "masks"} else None
     for name in wanted:
         for line in BENCHES[name](judge, options.data, options.rounds):  # type: ignore[arg-type]
             print(line, flush=True)

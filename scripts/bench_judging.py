@@ -1,7 +1,8 @@
 """How fast judging is, as ratios against bare vLLM in the same run.
 
     .venv/bin/python scripts/bench_judging.py            every figure, as Markdown
-    .venv/bin/python scripts/bench_judging.py --only runner --rounds 7 --samples samples.jsonl
+    .venv/bin/python scripts/bench_judging.py --only runner --rounds 7 --samples samples.jsonl --window 64
+    .venv/bin/python scripts/bench_judging.py --only forced --model smollm2-135m
 
 Both sides of a ratio run in one process and take turns, so that a machine whose speed drifts does not favour either. Each
 figure is a median over rounds, with the smallest and the largest beside it.
@@ -20,6 +21,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,8 @@ from judges.decoding import Decoding
 from judges.engines.engine import CONSTRAINTS, Request
 from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.weights import EMBEDDED
+from judges.grouse import Grouse
+from judges.judge import Judge
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from magistrate.cli.main import SAMPLE
@@ -36,6 +41,8 @@ from magistrate.cli.main import SAMPLE
 MODEL = "magistrate-tiny"
 COUNT = 512
 SEQUENCES = 256
+TIMES = {64: 2, 8: 6, 1: 12}
+"""Number of answers written at once to the number of times that so many are asked for."""
 
 
 def samples(path: Path, count: int) -> list[dict[str, Any]]:
@@ -54,26 +61,31 @@ def spread(values: list[float], digits: int = 2) -> str:
 
 
 class Benchmark:
-    """One event loop and the samples of a run."""
+    """One event loop, the samples of a run, the model that judges them and the number of answers that it writes at once."""
 
-    def __init__(self, rows: list[dict[str, Any]], rounds: int) -> None:
+    def __init__(self, rows: list[dict[str, Any]], rounds: int, model: str = MODEL, window: int = SEQUENCES) -> None:
         self.judge = LLMEval()
         self.rows = rows
         self.rounds = rounds
+        self.model = model
+        self.window = window
         self.loop = asyncio.Runner()
 
-    def engine(self, constraint: str = CONSTRAINTS[0]) -> VLLMEngine:
-        engine = VLLMEngine(MODEL, constraint=constraint, max_num_seqs=SEQUENCES)
+    def engine(self, constraint: str = CONSTRAINTS[0], **settings: Any) -> VLLMEngine:
+        engine = VLLMEngine(self.model, constraint=constraint, **{"max_num_seqs": self.window, **settings})
         self.loop.run(engine.start())
         return engine
 
-    def judge_all(self, engine: VLLMEngine, *, expected: bool = False) -> tuple[float, list[Any]]:
+    def judge_all(
+        self, engine: VLLMEngine, *, expected: bool = False, judge: Judge | None = None, rows: list[dict[str, Any]] | None = None
+    ) -> tuple[float, list[Any]]:
         """Seconds to judge every sample through the runner, and the verdicts."""
+        judge, rows = judge or self.judge, rows or self.rows
 
         async def run() -> list[Any]:
-            runner = Runner(self.judge, engine, Decoding(expected=expected))
-            rows = (Row(str(row["id"]), "row", row) for row in self.rows)
-            return [verdict async for verdict in runner.run(prepare(row, self.judge) for row in rows)]
+            runner = Runner(judge, engine, Decoding(expected=expected))
+            asked = (Row(str(row["id"]), "row", row) for row in rows)
+            return [verdict async for verdict in runner.run(prepare(row, judge) for row in asked)]
 
         engine._engine.reset_prefix_cache()
         began = time.perf_counter()
@@ -84,39 +96,96 @@ class Benchmark:
 def bench_runner(bench: Benchmark) -> list[str]:
     """Judgments a second of the runner over a bare ``vllm.LLM`` loop in one process."""
     engine = bench.engine()
-    bare = bare_llm("outlines")
+    bare = bare_llm("outlines", bench.window)
     loops: dict[str, Callable[[], float]] = {
         "bare loop, same constraint": lambda: bare(bench, {"regex": answer_pattern(bench.judge.form.schema)}),
         "bare loop, JSON schema": lambda: bare(bench, {"json": bench.judge.form.schema}),
         "runner": lambda: bench.judge_all(engine)[0],
         "runner, with expected scores": lambda: bench.judge_all(engine, expected=True)[0],
     }
-    times: dict[str, list[float]] = {name: [] for name in loops}
-    for turn in range(bench.rounds + 1):
-        for name, run in loops.items():
-            seconds = run()
-            if turn:  # the first turn warms up
-                times[name].append(seconds)
+    times = take_turns(loops, bench.rounds)
     speeds = {name: [len(bench.rows) / seconds for seconds in taken] for name, taken in times.items()}
     lines = [f"| {name}, judgments a second | {spread(values, 1)} |" for name, values in speeds.items()]
     for ours, theirs in (
         ("runner", "bare loop, same constraint"),
         ("runner", "bare loop, JSON schema"),
-        ("runner, with expected scores", "bare loop, same constraint"),
+        ("runner, with expected scores", "runner"),
     ):
-        ratios = [there / here for here, there in zip(times[ours], times[theirs], strict=True)]
-        lines.append(f"| **{ours} over {theirs}** | **{spread(ratios)}** |")
+        lines.append(f"| **{ours} over {theirs}** | **{spread(ratios(times[ours], times[theirs]))}** |")
     return lines
 
 
-def bare_llm(constraint: str) -> Callable[[Benchmark, dict[str, Any]], float]:
+def take_turns(loops: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """The seconds of each loop in each round, without the first, which warms up."""
+    times = [{name: run() for name, run in loops.items()} for _ in range(rounds + 1)][1:]
+    return {name: [taken[name] for taken in times] for name in loops}
+
+
+def ratios(ours: list[float], theirs: list[float]) -> list[float]:
+    """How many times as fast ours is, round by round."""
+    return [there / here for here, there in zip(ours, theirs, strict=True)]
+
+
+def bench_forced(bench: Benchmark) -> list[str]:
+    """Judgments a second with forced tokens computed in one step over the same engine without."""
+    lines = []
+    for window, times in TIMES.items():
+        lines += compare_forced(bench, window, bench.judge, bench.rows[: window * times])
+    grouse = Grouse(max_tokens=512)
+    example = dict(grouse.example.sample)
+    rows = [{**example, "id": number, "actual_output": f"{example['actual_output']} {number}"} for number in range(16)]
+    return lines + compare_forced(bench, len(rows), grouse, rows)
+
+
+def compare_forced(bench: Benchmark, window: int, judge: Judge, rows: list[dict[str, Any]]) -> list[str]:
+    engines = {forced: bench.engine(max_num_seqs=window, forced_tokens=forced) for forced in (True, False)}
+
+    def run(forced: bool) -> tuple[float, list[Any]]:
+        return bench.judge_all(engines[forced], judge=judge, rows=rows)
+
+    answers = [
+        sorted((verdict.id, str(verdict.scores), verdict.usage.completion_tokens) for verdict in run(forced)[1])
+        for forced in engines
+    ]
+    steps = {forced: count_steps(engine, partial(run, forced)) for forced, engine in engines.items()}
+    times = take_turns({"with": lambda: run(True)[0], "without": lambda: run(False)[0]}, bench.rounds)
+    for engine in engines.values():
+        bench.loop.run(engine.close())
+    speeds = {name: spread([len(rows) / seconds for seconds in taken], 1) for name, taken in times.items()}
+    return [
+        f"| {judge.name}, {len(rows)} samples, {window} at once: judgments a second without | {speeds['without']} |",
+        f"| the same with | {speeds['with']} |",
+        f"| steps without, with | {steps[False]}, {steps[True]} |",
+        f"| same scores, and as many tokens | {'yes' if answers[0] == answers[1] else 'NO'} |",
+        f"| **with over without** | **{spread(ratios(times['with'], times['without']))}** |",
+    ]
+
+
+def count_steps(engine: VLLMEngine, run: Callable[[], object]) -> int:
+    """The number of steps that an engine takes for a run."""
+    scheduler = engine._engine.engine_core.engine_core.scheduler
+    schedule = scheduler.schedule
+    counts: list[bool] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        output = schedule(*args, **options)
+        counts.append(output.total_num_scheduled_tokens > 0)
+        return output
+
+    scheduler.schedule = counted
+    run()
+    scheduler.schedule = schedule
+    return sum(counts)
+
+
+def bare_llm(constraint: str, window: int = SEQUENCES) -> Callable[[Benchmark, dict[str, Any]], float]:
     """The plain loop a careful user of vLLM would write: one process, eager on the CPU, prompts templated in one call."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
     llm = LLM(
         model=str(EMBEDDED / MODEL),
-        max_num_seqs=SEQUENCES,
+        max_num_seqs=window,
         enforce_eager=True,
         structured_outputs_config={"backend": constraint},
         kv_cache_memory_bytes=1 << 30,
@@ -328,12 +397,71 @@ def child(code: str, *paths: Path) -> float:
     return int(done.stdout.splitlines()[-1]) / 1024
 
 
+class InstantModel:
+    """Stands in for a model executor of vLLM: every request gets one legal answer, and nothing is computed.
+
+    vLLM's scheduler, constraints and output processing stay as they are. All drafts are accepted.
+    """
+
+    def __init__(self, engine: VLLMEngine, answer: str) -> None:
+        tokenizer = engine.chat.tokenizer
+        self._ids = [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        self._prompts: dict[str, int] = {}
+        executor = engine._engine.engine_core.engine_core.model_executor
+        executor.execute_model, executor.take_draft_token_ids = self.execute_model, lambda: None
+
+    def execute_model(self, scheduled: Any, non_block: bool = False) -> Any:
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        for request in scheduled.scheduled_new_reqs:
+            self._prompts[request.req_id] = len(request.prompt_token_ids)
+        cached = scheduled.scheduled_cached_reqs
+        computed = dict(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+        computed |= {request.req_id: request.num_computed_tokens for request in scheduled.scheduled_new_reqs}
+        names = list(scheduled.num_scheduled_tokens)
+        sampled = []
+        for request, count in scheduled.num_scheduled_tokens.items():
+            drafts = len(scheduled.scheduled_spec_decode_tokens.get(request, ()))
+            place = computed[request] + count - drafts - self._prompts[request]
+            sampled.append(self._ids[place : place + 1 + drafts] if place >= 0 else [])
+        for request in scheduled.finished_req_ids:
+            self._prompts.pop(request, None)
+        done: Future[Any] = Future()
+        done.set_result(ModelRunnerOutput(names, {name: row for row, name in enumerate(names)}, sampled))
+        return done if non_block else done.result()
+
+
+def bench_host(bench: Benchmark) -> list[str]:
+    """Judgments per second of CPU time where the model takes no time: what the host's own work allows a core."""
+    lines = []
+    for forced in (False, True):
+        engine = bench.engine(forced_tokens=forced)
+        InstantModel(engine, json.dumps(dict.fromkeys(bench.judge.metrics, 3)))
+        speeds, shares = [], []
+        for turn in range(bench.rounds + 1):
+            all_before, own_before = time.process_time(), time.thread_time()
+            _, verdicts = bench.judge_all(engine)
+            spent, own = time.process_time() - all_before, time.thread_time() - own_before
+            if turn:  # the first turn warms up
+                speeds.append(len(verdicts) / spent)
+                shares.append(100 * own / spent)
+        if not all(verdict.scores for verdict in verdicts):
+            raise RuntimeError(f"not every sample was scored: {verdicts[0].reason}")
+        name = "forced tokens in one step" if forced else "a step a token"
+        lines.append(f"| **{name}, judgments a second of CPU time** | **{spread(speeds, 0)}** |")
+        lines.append(f"| of it rendering, tokenising and reading, % | {spread(shares, 0)} |")
+        bench.loop.run(engine.close())
+    return lines
+
+
 PARTS: dict[str, Callable[[Benchmark], list[str]]] = {
     "runner": bench_runner,
+    "forced": bench_forced,
     "constraint": bench_constraint,
     "prefix": bench_prefix,
     "cold": bench_cold,
     "memory": bench_memory,
+    "host": bench_host,
 }
 
 
@@ -342,6 +470,8 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, help="one figure")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds of each side (default 5)")
     parser.add_argument("--samples", type=Path, default=SAMPLE, help="what to judge (default: the bundled dialogues, numbered)")
+    parser.add_argument("--model", default=MODEL, help="the model that judges (default: the embedded one)")
+    parser.add_argument("--window", type=int, default=SEQUENCES, help=f"answers written at once (default {SEQUENCES})")
     given = parser.parse_args()
     os.environ |= {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -349,7 +479,7 @@ def main() -> None:
         "VLLM_LOGGING_LEVEL": "ERROR",
         "TORCHDYNAMO_DISABLE": "1",
     }
-    bench = Benchmark(samples(given.samples, COUNT), given.rounds)
+    bench = Benchmark(samples(given.samples, COUNT), given.rounds, given.model, given.window)
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(f"{time.strftime('%Y-%m-%d')}, {COUNT} samples of {given.samples.name}, {given.rounds} rounds\n")
     for name in [given.only] if given.only else PARTS:

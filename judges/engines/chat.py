@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from judges.engines.engine import HARMONY, THINK, Request, ThoughtMarks
+from judges.engines.prefixes import PrefixCache, cuts_between_words
 from judges.errors import ContextOverflowError, EngineError, RequestError, reason_of
 from judges.judge import Message
 
@@ -51,6 +53,7 @@ class ChatTokenizer:
         longest_first = sorted(filter(None, special), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, longest_first))) if longest_first else re.compile(r"(?!)")
         self.marks = _marks(special)
+        self._encoders = self._make_encoders()
 
     @classmethod
     def load(cls, folder: Path) -> ChatTokenizer:
@@ -246,8 +249,43 @@ class ChatTokenizer:
         return ids + self._encode(rendered[end:], special_tokens=False)
 
     def _encode(self, text: str, *, special_tokens: bool) -> list[int]:
+        return self._encoders[special_tokens](text)
+
+    def _encode_whole(self, text: str, *, special_tokens: bool) -> list[int]:
         encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special_tokens, verbose=False)
         return list(encoded["input_ids"])
+
+    def _make_encoders(self) -> dict[bool, Callable[[str], list[int]]]:
+        """What encodes a text, with special tokens or without: the quickest way known to give the tokenizer's own ids."""
+        if not _is_plain_backend(self.tokenizer):
+            return {special: partial(self._encode_whole, special_tokens=special) for special in (False, True)}
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        encoders = {special: partial(_encode_on, backend, not special) for special in (False, True)}
+        if not cuts_between_words(backend):
+            return dict(encoders)
+        added = self.tokenizer.added_tokens_decoder
+        return {special: PrefixCache(encode, added).encode for special, encode in encoders.items()}
+
+
+def _is_plain_backend(tokenizer: Any) -> bool:
+    """Whether calling a tokenizer of ``transformers`` is calling its backend, of the library ``tokenizers``."""
+    from transformers import PreTrainedTokenizerBase, TokenizersBackend
+
+    kind = type(tokenizer)
+    return (
+        isinstance(tokenizer, TokenizersBackend)
+        and kind.__call__ is PreTrainedTokenizerBase.__call__
+        and kind._encode_plus is TokenizersBackend._encode_plus
+    )
+
+
+def _encode_on(backend: Any, splits_special: bool, text: str) -> list[int]:
+    if backend.encode_special_tokens != splits_special:
+        backend.encode_special_tokens = splits_special
+    (encoding,) = backend.encode_batch_fast([text], add_special_tokens=False)
+    return list(encoding.ids)
 
 
 def _marks(special: Collection[str]) -> ThoughtMarks:

@@ -24,8 +24,11 @@ VLLM_NAMES = {"tensor_parallel": "tensor_parallel_size", "gpu_memory": "gpu_memo
 
 MEANINGLESS = {
     "vllm": {"base_url"},
-    "transformers": {"base_url", "deterministic", *VLLM_NAMES},
-    "endpoint": {"constraint", "dtype", "quantization", "revision", "max_model_len", "deterministic", *VLLM_NAMES},
+    "transformers": {"base_url", "deterministic", "forced_tokens", *VLLM_NAMES},
+    "endpoint": {
+        *("constraint", "dtype", "quantization", "revision", "max_model_len", "deterministic", "forced_tokens"),
+        *VLLM_NAMES,
+    },
 }
 """Engine to the settings that it refuses, since they would do nothing."""
 
@@ -51,6 +54,8 @@ class EngineSettings(Settings):
         tensor_parallel: Number of GPUs that share each layer, for ``vllm``.
         gpu_memory: Share of the GPU's memory to use, for ``vllm``.
         deterministic: Whether answers do not depend on what else is asked at the same time, for ``vllm`` on a GPU.
+        forced_tokens: Whether tokens that the constraint forces are computed in one step, for ``vllm`` on a CPU. Answers are the
+            same without.
     """
 
     noun: ClassVar[str] = "engine setting"
@@ -72,6 +77,7 @@ class EngineSettings(Settings):
     tensor_parallel: int | None = Field(None, ge=1, le=64, description="GPUs that share each layer, for vLLM.")
     gpu_memory: float | None = Field(None, gt=0, le=1, description="Share of the GPU's memory to use, for vLLM.")
     deterministic: bool = Field(False, description="Batch-invariant kernels, for vLLM on a GPU; slower.")
+    forced_tokens: bool = Field(True, description="Compute tokens that the constraint forces in one step, for vLLM on a CPU.")
 
     def given(self) -> dict[str, Any]:
         """The settings that differ from their defaults, without the model."""
@@ -84,7 +90,11 @@ class EngineSettings(Settings):
             del settings["quantization"]
         settings[CONCURRENCY[self.engine]] = self.window
         if self.engine == "vllm":
-            settings |= {"deterministic": self.deterministic or None, "options": self.vllm_options() or None}
+            settings |= {
+                "deterministic": self.deterministic or None,
+                "forced_tokens": None if self.forced_tokens else False,
+                "options": self.vllm_options() or None,
+            }
         return {name: value for name, value in settings.items() if value is not None}
 
     def vllm_options(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -15,6 +15,7 @@ from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage, alternatives_of
 from judges.engines.hardware import find_gpu
 from judges.engines.pattern_guard import Constraint, PatternGuard
+from judges.engines.token_texts import added_texts
 from judges.engines.vocabulary import check_spelling, identity_options, spelled
 from judges.engines.worker import Job, LocalEngine
 from judges.errors import EngineError
@@ -244,7 +245,7 @@ class TransformersEngine(LocalEngine):
         if job.request.alternatives:
             tokens = [
                 Token(said, recorder.alternatives(tokenizer, position, row))
-                for position, said in enumerate(_texts(tokenizer, answer))
+                for position, said in enumerate(added_texts(tokenizer, answer))
             ]
         usage = Usage(len(job.prompt_ids), 0, len(answer) + (complete and not stopped))
         return Generation(text, complete, usage, tokens)
@@ -259,18 +260,6 @@ class TransformersEngine(LocalEngine):
         """Text that ends an answer; empty for none."""
         end = self.chat.thought_end
         return end if request.thinks and isinstance(end, str) else ""
-
-
-def _texts(tokenizer: Any, ids: Sequence[int]) -> Iterator[str]:
-    """The text that each token adds; a character of several tokens is the last one's."""
-    context = read = 0
-    for end in range(1, len(ids) + 1):
-        known, text = (tokenizer.decode(ids[context:stop], skip_special_tokens=True) for stop in (read, end))
-        if text.endswith("\ufffd"):
-            yield ""
-        else:
-            yield text[len(known) :]
-            context, read = read, end
 
 
 def _kind(request: Request) -> tuple[object, ...]:

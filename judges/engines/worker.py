@@ -6,9 +6,9 @@ import asyncio
 import queue
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 from judges.engines.chat import ChatTokenizer
@@ -38,16 +38,25 @@ class Job:
     loop: asyncio.AbstractEventLoop
 
     def succeed(self, generation: Generation) -> None:
-        self._call(partial(_settle, self.future, generation))
+        settle_all([(self, generation)])
 
     def fail(self, error: Exception) -> None:
-        self._call(partial(_settle, self.future, error))
+        settle_all([(self, error)])
 
-    def _call(self, settle: Callable[[], object]) -> None:
-        try:
-            self.loop.call_soon_threadsafe(settle)
-        except RuntimeError:  # the loop is closed, so nobody waits for this answer
-            return
+
+def settle_all(outcomes: Iterable[tuple[Job, Generation | Exception]]) -> None:
+    """Settle jobs with their answers or errors. Each event loop is woken once, which takes longer than to settle a job."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Generation], Generation | Exception]]] = {}
+    for job, outcome in outcomes:
+        by_loop.setdefault(job.loop, []).append((job.future, outcome))
+    for loop, settled in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits for these answers
+            loop.call_soon_threadsafe(_settle_each, settled)
+
+
+def _settle_each(settled: Iterable[tuple[asyncio.Future[Generation], Generation | Exception]]) -> None:
+    for future, outcome in settled:
+        _settle(future, outcome)
 
 
 class LocalEngine(Engine):

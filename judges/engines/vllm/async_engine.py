@@ -19,7 +19,7 @@ from judges.engines.pattern_guard import Constraint, PatternError, PatternGuard
 from judges.engines.vllm.compiler import VLLMCompiler, constraint_of
 from judges.engines.vllm.logs import hint
 from judges.engines.vllm.plugin import LAST_WORDS_VARIABLE
-from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, last_line, sampling
+from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, last_line, refusals, sampling
 from judges.engines.vocabulary import check_spelling
 from judges.errors import EngineError, RequestError
 
@@ -115,6 +115,7 @@ class AsyncVLLMEngine(Engine):
     def _start_processes(self) -> Any:
         os.environ.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
         on_cpu = self.hosted.prepare()
+        self._texts = self.hosted.texts(self.chat.tokenizer, on_cpu=on_cpu)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -200,7 +201,7 @@ class AsyncVLLMEngine(Engine):
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         output: Any = None
-        params = sampling(request, self.chat.thought_end)
+        params = sampling(request, self.chat.thought_end, reports=self._texts is not None)
         if params.structured_outputs is not None:
             params.structured_outputs._backend = self.hosted.constraint
         try:
@@ -216,9 +217,9 @@ class AsyncVLLMEngine(Engine):
             raise EngineError("the engine's process has ended") from error
         except EngineGenerateError as error:
             raise RequestError(f"vLLM failed on the request: {last_line(error.__cause__ or error)}") from error
-        except ValueError as error:
+        except refusals() as error:
             raise RequestError(f"vLLM refused the request: {last_line(error)}") from error
-        return generation(output)
+        return generation(output, self._texts)
 
     async def _prompt(self, request: Request, template: str | None) -> list[int]:
         """Encode the prompt. A long one is encoded in a thread with its own tokenizer: tokenizers are not thread-safe."""

@@ -12,13 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 from judges.engines.chat import ChatTokenizer
-from judges.engines.engine import EngineIdentity
+from judges.engines.engine import EngineIdentity, Generation
 from judges.engines.own_session import engine_processes
+from judges.engines.vllm.intake import Intake
 from judges.engines.vllm.logs import hint
-from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, given, last_line, sampling
-from judges.engines.vocabulary import check_spelling
-from judges.engines.worker import Job, LocalEngine
+from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, given, last_line, refusals
+from judges.engines.vocabulary import Speller, check_spelling
+from judges.engines.worker import Job, LocalEngine, settle_all
 from judges.errors import EngineError, MagistrateError, RequestError
+
+SCHEDULER = "judges.engines.vllm.scheduler.FileScheduler"
+"""Class of the scheduler."""
 
 IDLE_STEP = 0.001
 """Seconds below which a step has computed nothing."""
@@ -53,25 +57,28 @@ class VLLMEngine(LocalEngine):
         from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        from judges.engines.vllm.plugin import keep_patterns, make_searchable, rewind_on_cpu
+        from judges.engines.vllm.plugin import adapt_cpu, keep_patterns, make_searchable
 
         self.chat = ChatTokenizer.load(self.hosted.folder)
+        self._texts = self.hosted.texts(self.chat.tokenizer, on_cpu=on_cpu)
         if on_cpu:
             make_searchable()
-            rewind_on_cpu()
+            adapt_cpu()
         if self.hosted.constraint == "outlines":
             check_spelling(self.chat.tokenizer)
             keep_patterns()
         self._count_in()
         try:
             with engine_processes():
-                arguments = EngineArgs(**self.hosted.arguments(on_cpu=on_cpu))
+                arguments = EngineArgs(**self.hosted.arguments(on_cpu=on_cpu), **({"scheduler_cls": SCHEDULER} if on_cpu else {}))
                 # vLLM chooses the tokens of a step by it: without one 2,048, on an H100 for files 16,384.
                 self._engine = LLMEngine.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
         except Exception as error:
             self._count_out()
             raise EngineError(f"vLLM cannot start {self.identity.model}: {last_line(error)}{hint()}") from error
         self.context = int(self._engine.vllm_config.model_config.max_model_len)
+        self._speller = Speller(self.chat.tokenizer) if self.hosted.constraint == "outlines" else None
+        self._intake = Intake(self._engine, self.chat, spells=self._speller is not None, reports=self._texts is not None)
 
     def _work(self) -> None:
         try:
@@ -100,9 +107,9 @@ class VLLMEngine(LocalEngine):
             for job in arrived:
                 self._add(job)
             self._forget_cancelled()
-            for output in self._step() if self._jobs else ():
-                if output.finished:
-                    self._settle(self._jobs.pop(output.request_id), output)
+            finished = [output for output in self._step() if output.finished] if self._jobs else ()
+            jobs = [self._jobs.pop(output.request_id) for output in finished]
+            settle_all([(job, self._outcome(job, output)) for job, output in zip(jobs, finished, strict=True)])
         self._engine.abort_request(list(self._jobs))
 
     def _step(self) -> Any:
@@ -117,8 +124,8 @@ class VLLMEngine(LocalEngine):
         self._number += 1
         key = str(self._number)
         try:
-            self._engine.add_request(key, {"prompt_token_ids": job.prompt_ids}, sampling(job.request, self.chat.thought_end))
-        except ValueError as error:
+            self._intake.add(key, job.request, job.prompt_ids)
+        except refusals() as error:
             job.fail(RequestError(f"vLLM refused the request: {last_line(error)}"))
         else:
             self._jobs[key] = job
@@ -130,10 +137,14 @@ class VLLMEngine(LocalEngine):
             for key in gone:
                 del self._jobs[key]
 
-    def _settle(self, job: Job, output: Any) -> None:
+    def _outcome(self, job: Job, output: Any) -> Generation | MagistrateError:
         try:
-            answer = replace(generation(output), given=given(output, job.request.given))
+            answer = generation(output, self._texts)
         except MagistrateError as error:
-            job.fail(error)
-        else:
-            job.succeed(answer)
+            return error
+        if job.request.given:
+            return replace(answer, given=given(output, job.request.given))
+        if self._speller is not None and self._intake.spells(job.request):
+            written = output.outputs[0].token_ids
+            return replace(answer, text=self._speller.text(written[:-1] if answer.complete else written))
+        return answer

@@ -6,24 +6,15 @@ import contextlib
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from judges.engines.own_session import join_host
-from judges.engines.vllm.pattern_cache import PatternCache, vocabulary_digest
-from judges.engines.vocabulary import REPLACED, SPELLING, spelled
+from judges.engines.vocabulary import REPLACED, spelled
 
 LAST_WORDS_VARIABLE = "MAGISTRATE_LAST_WORDS"
 """Environment variable with the file for the error of an engine's process: vLLM itself reports only that it failed."""
-
-LARGE_VOCABULARY = 32_000
-"""Number of tokens from which Magistrate's compiler of patterns is faster than Outlines'."""
-
-PROOF = r'\{"a": (0|1|null), "b": "[^"]*"\}'
-"""A small pattern on which the two compilers are compared."""
 
 
 def register() -> None:
@@ -35,7 +26,7 @@ def register() -> None:
 
     hush()
     make_searchable()
-    rewind_on_cpu()
+    adapt_cpu()
     keep_patterns()
     bound_constraints()
     if last_words := os.environ.get(LAST_WORDS_VARIABLE):
@@ -77,63 +68,53 @@ def make_searchable() -> None:
 
 
 def keep_patterns() -> None:
-    """Give vLLM's Outlines backend, which is created at the first request, other bytes of tokens and a lasting cache (vLLM 0.32).
+    """Give vLLM another Outlines backend, which it creates at the first request (vLLM 0.32)."""
+    from vllm.v1.structured_output import backend_outlines, utils
 
-    vLLM's own bytes are wrong for some vocabularies: see ``docs/engines.md``. Its own cache on disk identifies a vocabulary by a
-    digest that differs between processes.
-    """
-    from vllm.v1.structured_output import utils
-    from vllm.v1.structured_output.backend_outlines import OutlinesBackend
+    from judges.engines.vllm.pattern_backend import PatternBackend
 
     if not hasattr(utils, REPLACED):
         setattr(utils, REPLACED, utils._reduced_vocabulary)
         utils._reduced_vocabulary = lambda tokenizer, *_: spelled(tokenizer)
-    make = OutlinesBackend.__post_init__
-    if getattr(make, "keeps_patterns", False):
+    backend_outlines.OutlinesBackend = PatternBackend
+
+
+def adapt_cpu() -> None:
+    """Adapt vLLM's runner of models on a CPU (vLLM 0.31 to 0.32)."""
+    from vllm.platforms import current_platform
+
+    if not current_platform.is_cpu():
         return
+    from vllm.v1.worker import gpu_model_runner
 
-    def make_with_cache(backend: Any) -> None:
-        make(backend)
-        name = f"spelling {SPELLING}, {vocabulary_digest(backend.tokenizer)}"
-        backend.cache = PatternCache(name, compiler=compiler_for(backend.tokenizer, backend.vocabulary.inner))
+    from judges.engines.vllm.legal_tokens import constrain
 
-    make_with_cache.keeps_patterns = True  # type: ignore[attr-defined]
-    OutlinesBackend.__post_init__ = make_with_cache
-
-
-def compiler_for(tokenizer: Any, vocabulary: Any) -> Callable[[str], Any] | None:
-    """A faster compiler for a large vocabulary, created at its first use; ``None`` for a small one."""
-    if len(vocabulary) < LARGE_VOCABULARY:
-        return None
-    lock = threading.Lock()
-    create = cache(lambda: _fast_or_plain(spelled(tokenizer), tokenizer.eos_token_id, vocabulary))
-
-    def compiled(pattern: str) -> Any:
-        with lock:
-            compiler = create()
-        return compiler(pattern)
-
-    return compiled
+    if gpu_model_runner.apply_grammar_bitmask is not constrain:
+        gpu_model_runner.apply_grammar_bitmask = constrain
+        _rewind(gpu_model_runner.GPUModelRunner)
+        _check_forced_tokens(gpu_model_runner.GPUModelRunner)
 
 
-def _fast_or_plain(tokens: Any, end: int, vocabulary: Any) -> Callable[[str], Any]:
-    """Magistrate's compiler if its index equals that of the installed Outlines, else Outlines'."""
-    from outlines_core import Index
+def _check_forced_tokens(runner: Any) -> None:
+    """Let vLLM's runner check drafts that are forced tokens, near the end of the context too."""
+    from judges.engines.vllm.draft_check import sample
+    from judges.engines.vllm.forced_tokens import NoProposer
 
-    def plain(pattern: str) -> Any:
-        return Index(pattern, vocabulary)
+    sample_as_vllm, fits = runner._sample, runner._input_fits_in_drafter
 
-    try:
-        from judges.engines.vllm.pattern_compiler import PatternCompiler
+    def sample_or_check(self: Any, logits: Any, metadata: Any) -> Any:
+        if metadata is None or not isinstance(self.drafter, NoProposer):
+            return sample_as_vllm(self, logits, metadata)
+        return sample(self.sampler, logits, metadata, self.input_batch.sampling_metadata)
 
-        fast = PatternCompiler(tokens, end)
-        alike = fast.compile(PROOF) == plain(PROOF)
-    except Exception:  # Outlines cannot read the index, or numba has no folder for machine code
-        alike = False
-    return lambda pattern: (fast.compile(pattern) if alike else None) or plain(pattern)
+    def fits_or_forced(self: Any, *args: Any) -> bool:
+        return isinstance(self.drafter, NoProposer) or bool(fits(self, *args))
+
+    runner._sample = sample_or_check
+    runner._input_fits_in_drafter = fits_or_forced
 
 
-def rewind_on_cpu() -> None:
+def _rewind(runner: Any) -> None:
     """Let vLLM undo a draw of a CPU's random generator.
 
     If a step has room for only a part of a prompt, vLLM samples a token, discards it, and sets the request's generator back by an
@@ -141,15 +122,7 @@ def rewind_on_cpu() -> None:
     generator returns to its seed. If memory runs out and vLLM computes a request again, the rest of its answer is drawn from that
     seed: a legal draw, though a different one.
     """
-    from vllm.platforms import current_platform
-
-    if not current_platform.is_cpu():
-        return
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    original = getattr(GPUModelRunner, "_bookkeeping_sync", None)
-    if original is None or hasattr(original, "rewinds"):
-        return
+    original = runner._bookkeeping_sync
 
     @wraps(original)
     def bookkeeping(self: Any, *args: Any, **options: Any) -> Any:
@@ -163,5 +136,4 @@ def rewind_on_cpu() -> None:
         finally:
             generators.update(taken)
 
-    bookkeeping.rewinds = True  # type: ignore[attr-defined]
-    GPUModelRunner._bookkeeping_sync = bookkeeping
+    runner._bookkeeping_sync = bookkeeping

@@ -1,4 +1,4 @@
-"""Schedulers that pause bulk answers while urgent ones are in progress.
+"""Schedulers of vLLM. Those of servers pause bulk answers while urgent ones are in progress.
 
 vLLM loads them in its own process by the name of the class (``scheduler_cls``).
 """
@@ -10,7 +10,9 @@ from typing import Any
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 
+from judges.engines.vllm.alternatives import ReportsAlternatives
 from judges.engines.vllm.async_engine import RESERVED, URGENT
+from judges.engines.vllm.forced_tokens import ForcedTokens
 
 SHARED_STEP = 32
 """Number of steps of which one also serves bulk, so that bulk progresses slowly under any load."""
@@ -66,9 +68,13 @@ class _BulkWaits:
             self.max_num_running_reqs = places
 
 
-class CourtScheduler(_BulkWaits, Scheduler):  # type: ignore[misc]
-    """For engines that schedule a step after the previous one has finished."""
+class FileScheduler(ForcedTokens, ReportsAlternatives, Scheduler):  # type: ignore[misc]
+    """For engines that judge a file."""
+
+
+class CourtScheduler(_BulkWaits, ForcedTokens, ReportsAlternatives, Scheduler):  # type: ignore[misc]
+    """For servers whose engines schedule a step after the previous one has finished."""
 
 
 class AsyncCourtScheduler(_BulkWaits, AsyncScheduler):  # type: ignore[misc]
-    """For engines that schedule a step while the previous one is computed."""
+    """For servers whose engines schedule a step while the previous one is computed."""

@@ -15,6 +15,8 @@ from judges.engines import quantized, weights
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage, alternatives_of
 from judges.engines.hardware import Gpu, find_gpu
 from judges.engines.own_session import HostMark
+from judges.engines.token_texts import TokenTexts
+from judges.engines.vllm.alternatives import ASKED, tokens_of
 from judges.engines.vllm.logs import keep_warnings
 from judges.engines.vocabulary import identity_options
 from judges.errors import EngineError, RequestError
@@ -30,6 +32,16 @@ ABORTED = "abort"
 
 MAX_LOGPROBS = 128
 """Number of log-probabilities, enough for the 101 scores from 0 to 100."""
+
+SPECULATION = {
+    "method": "custom_class",
+    "model": "judges.engines.vllm.forced_tokens.NoProposer",
+    "num_speculative_tokens": 12,
+}
+"""vLLM's ``speculative_config`` for forced tokens."""
+
+BLOCK = 32
+"""Tokens of a block of keys and values on a CPU, the least that it takes. Of a shared prefix, vLLM caches whole blocks."""
 
 AUTO_FIT = -1
 """The context length by which vLLM takes as much of the model's as the GPU's memory holds (0.29 to 0.32)."""
@@ -121,6 +133,7 @@ class HostedModel:
             the free memory, so the identity holds what is given here.
         max_num_seqs: Maximum number of answers that vLLM writes at once.
         deterministic: Whether to take kernels whose results do not depend on the batch.
+        forced_tokens: Whether tokens that a constraint forces are computed in one step, on a CPU. Answers are the same.
         options: Further arguments of vLLM's ``EngineArgs``, for example ``tensor_parallel_size``.
         folder: The model's folder, found from ``model``.
 
@@ -136,6 +149,7 @@ class HostedModel:
     max_model_len: int | None = None
     max_num_seqs: int = 256
     deterministic: bool = False
+    forced_tokens: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     folder: Path = field(init=False)
     identity: EngineIdentity = field(init=False)
@@ -210,6 +224,7 @@ class HostedModel:
             "max_logprobs": MAX_LOGPROBS,
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
+            **(self._speculation() if on_cpu else {}),
             **self.options,
         }
         arguments["additional_config"] = {**arguments.get("additional_config", {}), "magistrate": HostMark("hosted")}
@@ -218,9 +233,18 @@ class HostedModel:
             arguments["quantization"] = quantized.VLLM_NAMES.get(self.quantization, "bitsandbytes")
         if on_cpu:
             arguments.setdefault("enforce_eager", True)
+            arguments.setdefault("block_size", BLOCK)
             if "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
                 arguments.setdefault("kv_cache_memory_bytes", self._cache_bytes())
         return arguments
+
+    def texts(self, tokenizer: Any, *, on_cpu: bool) -> TokenTexts | None:
+        """The texts of tokens, if its scheduler reports alternatives: where vLLM runs on a CPU in one process."""
+        return TokenTexts(tokenizer) if on_cpu and self.options.get("tensor_parallel_size", 1) == 1 else None
+
+    def _speculation(self) -> dict[str, Any]:
+        """Arguments by which vLLM computes forced tokens in one step; see ``judges.engines.vllm.forced_tokens``."""
+        return {"speculative_config": dict(SPECULATION), "async_scheduling": False} if self.forced_tokens else {}
 
     def _cache_bytes(self) -> int:
         """Bytes for keys and values on a CPU: as much as the concurrent answers can use, at most 4 GiB.
@@ -260,17 +284,25 @@ def given(output: Any, count: int) -> list[float]:
     return [float(choices[token].logprob) for token, choices in last]
 
 
-def sampling(request: Request, thought_end: int | str) -> Any:
-    """Convert a request to vLLM's ``SamplingParams``. ``thought_end`` ends a thought: a token's id, or text."""
+def sampling(request: Request, thought_end: int | str, *, reports: bool = False) -> Any:
+    """Convert a request to vLLM's ``SamplingParams``.
+
+    Args:
+        request: The request.
+        thought_end: What ends a thought: a token's id, or text.
+        reports: Whether the scheduler reports alternatives (``judges.engines.vllm.alternatives``).
+    """
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
+    reports = reports and request.pattern is not None
     return SamplingParams(
         temperature=request.temperature,
         top_k=request.top_k,
         seed=request.seed,
         max_tokens=request.max_tokens,
-        logprobs=request.alternatives or None,
+        logprobs=None if reports else request.alternatives or None,
+        extra_args={ASKED: True} if reports and request.alternatives else None,
         prompt_logprobs=1 if request.given else None,
         stop=thought_end if request.thinks and isinstance(thought_end, str) else None,
         stop_token_ids=[thought_end] if request.thinks and isinstance(thought_end, int) else None,
@@ -279,8 +311,8 @@ def sampling(request: Request, thought_end: int | str) -> Any:
     )
 
 
-def generation(output: Any) -> Generation:
-    """Convert a finished ``RequestOutput`` of vLLM to an answer.
+def generation(output: Any, texts: TokenTexts | None) -> Generation:
+    """Convert a finished ``RequestOutput`` of vLLM to an answer, whose scheduler reports alternatives if ``texts`` are given.
 
     Raises:
         EngineError: The engine stopped before the answer was complete, which says nothing about the request.
@@ -293,7 +325,10 @@ def generation(output: Any) -> Generation:
         raise RequestError(f"vLLM broke the answer off ({answer.finish_reason})")
     usage = Usage(len(output.prompt_token_ids), output.num_cached_tokens or 0, len(answer.token_ids))
     tokens = None
-    if answer.logprobs is not None:
+    reported = (output.kv_transfer_params or {}).get(ASKED)
+    if texts is not None and reported is not None:
+        tokens = tokens_of(answer.token_ids, reported, texts)
+    elif answer.logprobs is not None:
         tokens = [_token(token, choices) for token, choices in zip(answer.token_ids, answer.logprobs, strict=True)]
     return Generation(answer.text, answer.finish_reason == "stop", usage, tokens)
 
@@ -311,3 +346,10 @@ def last_line(error: BaseException) -> str:
     """The last line of an error's message that says something, because vLLM's errors include their whole history."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not _PYDANTIC.match(line.strip())]
     return _INPUT.sub("", lines[-1]).removeprefix("Value error, ") if lines else type(error).__name__
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """The errors by which vLLM refuses a request; its own are no ``ValueError``."""
+    from vllm.exceptions import VLLMClientError
+
+    return ValueError, VLLMClientError

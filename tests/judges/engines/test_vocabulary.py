@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import decoders
 from transformers import AutoTokenizer
 
 from judges.affinity import Affinity
 from judges.engines.vllm.plugin import keep_patterns
-from judges.engines.vocabulary import SAMPLES, SPELLING, check_spelling, identity_options, special_ids, spelled
+from judges.engines.vocabulary import SAMPLES, SPELLING, Speller, check_spelling, identity_options, special_ids, spelled
 from judges.errors import EngineError
 from judges.grouse import Grouse
 from judges.judge import Judge
@@ -168,6 +169,50 @@ def walks(vocabulary: str, backend: str, count: int, judge: str = "pairwise") ->
         form.read(text)
 
 
+def by_vllm(tokenizer: Any, ids: list[int]) -> str:
+    """The text that vLLM puts together token by token, behind a prompt."""
+    from vllm import SamplingParams
+    from vllm.v1.engine.detokenizer import FastIncrementalDetokenizer
+
+    prompt = tokenizer("x\n", add_special_tokens=False)["input_ids"]
+    writer = FastIncrementalDetokenizer(
+        tokenizer, SimpleNamespace(request_id="1", prompt_token_ids=prompt, sampling_params=SamplingParams())
+    )
+    for token in ids:
+        writer.update([token], stop_terminated=False)
+    return str(writer.output_text)
+
+
+@pytest.mark.parametrize("vocabulary", KINDS)
+def test_texts_of_answers_are_those_of_vllm_wherever_they_are_cut_off(vocabulary: str) -> None:
+    tokenizer = tokenizer_of(vocabulary)
+    speller = Speller(tokenizer)
+    texts = [*SAMPLES, *(answer_of(judge, "  é👩‍👩‍👧 \ufffd 这\ufffd") for judge in JUDGES.values() if judge.name != "llm-eval")]
+    for text in texts:
+        ids = [*own_tokens(tokenizer, text)]
+        for length in range(len(ids) + 1):
+            assert speller.text(ids[:length]) == by_vllm(tokenizer, ids[:length]), (text, length)
+    assert speller.text([*own_tokens(tokenizer, "a"), tokenizer.eos_token_id, *own_tokens(tokenizer, "b")]) == "ab"
+
+
+@pytest.mark.parametrize("vocabulary", KINDS)
+def test_texts_of_legal_tokens_are_those_of_vllm(vocabulary: str) -> None:
+    tokenizer = tokenizer_of(vocabulary)
+    speller = Speller(tokenizer)
+    mask = backend_of("outlines", vocabulary).allocate_token_bitmask(1)
+    for number in range(WALKS):
+        chance = random.Random(number)
+        grammar = grammar_of("outlines", vocabulary, '"[^"]*"')
+        written: list[int] = []
+        for _ in range(40):
+            token = int(chance.choice(legal_tokens(grammar, mask)))
+            assert grammar.accept_tokens("", [token])
+            if token == tokenizer.eos_token_id:
+                break
+            written.append(token)
+            assert speller.text(written) == by_vllm(tokenizer, written), written
+
+
 def test_a_tokenizer_that_writes_something_else_is_refused_in_a_sentence(tmp_path: Path) -> None:
     """Without its model's type, transformers reads DeepSeek's tokenizer as Llama's, which loses spaces."""
     shutil.copytree(folder_of("deepseek_v3"), tmp_path, dirs_exist_ok=True)
@@ -178,7 +223,7 @@ def test_a_tokenizer_that_writes_something_else_is_refused_in_a_sentence(tmp_pat
 
 
 def test_a_decoder_that_is_not_known_is_refused() -> None:
-    words = SimpleNamespace(to_str=lambda: json.dumps({"decoder": {"type": "WordPiece"}}))
+    words = SimpleNamespace(decoder=decoders.WordPiece())
     with pytest.raises(EngineError, match="a decoder of type `WordPiece` is not known; use `--constraint guidance`"):
         check_spelling(SimpleNamespace(backend_tokenizer=words))
 

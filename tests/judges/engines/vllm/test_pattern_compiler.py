@@ -11,8 +11,8 @@ from outlines_core import Index, Vocabulary
 
 from judges.affinity import Affinity
 from judges.answer_text import remainder
+from judges.engines.vllm.pattern_backend import PROOF, compiler_for
 from judges.engines.vllm.pattern_compiler import PatternCompiler
-from judges.engines.vllm.plugin import PROOF, compiler_for
 from judges.engines.weights import EMBEDDED
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval

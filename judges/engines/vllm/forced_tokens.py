@@ -1,0 +1,156 @@
+"""Has vLLM compute forced tokens in one step instead of a step each.
+
+A score-only answer of LLM-Eval has 25 tokens, of which 4 are choices: the constraint forces the others. The scheduler writes the
+forced tokens as drafts, as if a small model had guessed them, and vLLM's speculative decoding computes them all in one step and
+keeps those that the model itself would have chosen among the legal ones. A draft that it would have spelled otherwise costs a
+step, and never changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
+from vllm.v1.structured_output.backend_xgrammar import XgrammarGrammar
+
+from judges.engines.vllm.pattern_states import PatternGrammar
+from judges.engines.vocabulary import Speller
+from judges.errors import EngineError
+
+
+class NoProposer:
+    """A proposer of drafts that proposes none, because the scheduler writes them."""
+
+    def __init__(self, config: Any) -> None:
+        pass
+
+    def load_model(self, *args: Any, **options: Any) -> None:
+        """Load nothing."""
+
+    def propose(self, sampled: Sequence[object], *args: Any, **options: Any) -> list[list[int]]:
+        """Propose nothing for each answer."""
+        return [[] for _ in sampled]
+
+
+class ForcedTokens:
+    """A scheduler that adds the forced tokens of an answer to the step in which the token before them is computed.
+
+    The prompt's step has the forced beginning. Only greedy answers get drafts, since a drawn one would take other random numbers,
+    and only those that the constraint alone shapes.
+    """
+
+    requests: dict[str, Any]
+    scheduler_config: Any
+    structured_output_manager: Any
+    num_spec_tokens: int
+    num_lookahead_tokens: int
+    max_num_scheduled_tokens: int
+    max_model_len: int
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        manager = self.structured_output_manager
+        self._masks_of_vllm, manager.grammar_bitmask = manager.grammar_bitmask, self._masks
+        self._legal: list[Any] | None = None
+        if self.num_spec_tokens:
+            self.num_lookahead_tokens = self.num_spec_tokens  # memory for the drafts is reserved with that for the step
+            self._most_tokens = self.scheduler_config.max_num_batched_tokens
+            if self.scheduler_config.enable_chunked_prefill:  # leave room for drafts
+                drafts = self.num_spec_tokens * self.scheduler_config.max_num_seqs
+                self.max_num_scheduled_tokens -= min(drafts, self._most_tokens // 2)
+
+    def _update_after_schedule(self, output: Any) -> None:
+        if self.num_spec_tokens:
+            self._add_drafts(output)
+        super()._update_after_schedule(output)  # type: ignore[misc]
+
+    def _add_drafts(self, output: Any) -> None:
+        for key, count in output.num_scheduled_tokens.items():
+            placeholders = len(output.scheduled_spec_decode_tokens.pop(key, ()))
+            room = self._most_tokens - output.total_num_scheduled_tokens + placeholders
+            drafts = self._drafts(self.requests[key], count - placeholders, room)
+            if drafts:
+                output.scheduled_spec_decode_tokens[key] = drafts
+            output.num_scheduled_tokens[key] += len(drafts) - placeholders
+            output.total_num_scheduled_tokens += len(drafts) - placeholders
+
+    def _drafts(self, request: Any, count: int, room: int) -> list[int]:
+        """The forced tokens of a request whose next ``count`` tokens are computed in this step."""
+        computed = request.num_computed_tokens + count
+        grammar = _grammar_of(request)
+        if grammar is None or computed < request.num_tokens:
+            return []
+        left = min(self.max_model_len - request.num_tokens, request.max_tokens - request.num_output_tokens)
+        return list(self._forced(grammar)[: max(min(room, self.num_spec_tokens, left - 1), 0)])
+
+    def _forced(self, grammar: Any) -> Sequence[int]:
+        if isinstance(grammar, PatternGrammar):
+            return grammar.states.forced(grammar.state).tokens
+        if isinstance(grammar, XgrammarGrammar):
+            return self._encode(grammar.matcher.find_jump_forward_string().encode())
+        if isinstance(grammar, GuidanceGrammar):
+            return self._encode(grammar.ll_matcher.compute_ff_bytes())
+        return ()
+
+    @cached_property
+    def _encode(self) -> Callable[[bytes], Sequence[int]]:
+        try:
+            return lru_cache(1024)(Speller(self.structured_output_manager.tokenizer).encode)
+        except EngineError:  # a tokenizer whose tokens have no known bytes
+            return lambda text: ()
+
+    def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
+        """Constrain a step. ``scheduler_output.legal`` lists what the masks do, where it is known."""
+        output = super().get_grammar_bitmask(scheduler_output)  # type: ignore[misc]
+        scheduler_output.legal, self._legal = self._legal, None
+        return output
+
+    def _masks(self, requests: Mapping[str, Any], keys: Sequence[str], drafts: Mapping[str, Sequence[int]]) -> Any:
+        """The masks of the next tokens, a row for each draft of a request, and one more."""
+        grammars = [requests[key].structured_output_request.grammar for key in keys]
+        if self.structured_output_manager.reasoner_cls is not None or not all(
+            isinstance(grammar, PatternGrammar) and not grammar.is_terminated() for grammar in grammars
+        ):
+            return self._masks_of_vllm(requests, keys, drafts)
+        forced = [grammar.states.forced(grammar.state) for grammar in grammars]
+        counts = [1 + len(drafts.get(key, ())) for key in keys]
+        self._legal = [legal for one, count in zip(forced, counts, strict=True) for legal in one.legal[:count]]
+        return np.concatenate([one.masks[:count] for one, count in zip(forced, counts, strict=True)])
+
+    def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
+        """End an answer whose rest is forced, instead of computing it."""
+        tokens, stopped = super()._update_request_with_output(request, new_token_ids, *args, **options)  # type: ignore[misc]
+        if not stopped and self.num_spec_tokens and (ending := self._ending(request, tokens)):
+            more, stopped = super()._update_request_with_output(request, ending, *args, **options)  # type: ignore[misc]
+            tokens = tokens + more
+        return tokens, stopped
+
+    def _ending(self, request: Any, tokens: list[int]) -> list[int]:
+        """The tokens that end an answer after ``tokens``, if they are forced and known in number."""
+        grammar, params = _grammar_of(request), request.sampling_params
+        if not isinstance(grammar, PatternGrammar):
+            return []
+        accepted = grammar.validate_tokens(tokens, advance=True)
+        ending = grammar.states.forced(grammar.state).ending
+        grammar.rollback(len(accepted))
+        ends = len(accepted) == len(tokens) and params.eos_token_id == grammar.states.end
+        return list(ending) if ends else []
+
+
+def _grammar_of(request: Any) -> Any:
+    """The constraint of a plain greedy answer that has not ended; ``None`` if it has none."""
+    if not request.use_structured_output or not _is_plain(request.sampling_params):
+        return None
+    grammar = request.structured_output_request.grammar
+    grammar = getattr(grammar, "_grammar", grammar)  # that within its budget of time
+    return None if grammar.is_terminated() else grammar
+
+
+def _is_plain(params: Any) -> bool:
+    """Whether each token is the likeliest legal one, and nothing but the token is asked for."""
+    shaped = params.presence_penalty or params.frequency_penalty or params.repetition_penalty != 1 or params.min_tokens
+    shaped = shaped or params.logit_bias or params.bad_words or params.allowed_token_ids
+    return params.temperature == 0 and not shaped and params.logprobs is None and params.prompt_logprobs is None

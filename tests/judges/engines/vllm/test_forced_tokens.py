@@ -1,0 +1,242 @@
+"""Answers are the same whether forced tokens are computed in one step or one by one, only sooner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from judges.catalog import open_judge
+from judges.data.rows import Row
+from judges.decoding import GREEDY, Decoding, SampledDecoding
+from judges.engines.engine import CONSTRAINTS, Generation, Request
+from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.weights import EMBEDDED
+from judges.judge import Judge, Message
+from judges.llm_eval import LLMEval
+from judges.runner import Runner, prepare
+from judges.verdict import Verdict
+from tests.conftest import TINY
+from tests.judges.engines.test_conformance import ask, fifty, question
+from tests.judges.test_every_judge import CASES, RUBRIC
+
+Engines = Callable[..., VLLMEngine]
+Cases = Mapping[str, tuple[Judge, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Judge, dict[str, Any]]]:
+    """Every judge with a sample."""
+    file = tmp_path_factory.mktemp("rubric") / "kind.toml"
+    file.write_text(RUBRIC)
+    return {**CASES, "rubric": (open_judge(str(file)), {"reply": "No, thank you."})}
+
+
+class Steps:
+    """Counts the steps of an engine, and the drafts in them."""
+
+    def __init__(self, engine: VLLMEngine) -> None:
+        self.count = self.drafts = 0
+        self._scheduler: Any = engine._engine.engine_core.engine_core.scheduler
+        self._schedule = self._scheduler.schedule
+
+    def __enter__(self) -> Steps:
+        self._scheduler.schedule = self._counted
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._scheduler.schedule
+
+    def _counted(self, *args: Any, **options: Any) -> Any:
+        output = self._schedule(*args, **options)
+        self.count += output.total_num_scheduled_tokens > 0
+        self.drafts += sum(map(len, output.scheduled_spec_decode_tokens.values()))
+        return output
+
+
+@pytest.fixture(scope="module")
+def engines(loop: asyncio.Runner) -> Iterator[Engines]:
+    """Opens engines by their settings, each once."""
+    opened: dict[str, VLLMEngine] = {}
+
+    def get(**settings: Any) -> VLLMEngine:
+        key = json.dumps(settings, sort_keys=True)
+        if key not in opened:
+            opened[key] = VLLMEngine(TINY, dtype="float32", **({"max_num_seqs": 8} | settings))
+            loop.run(opened[key].start())
+        return opened[key]
+
+    yield get
+    for engine in opened.values():
+        loop.run(engine.close())
+
+
+def verdicts_of(
+    loop: asyncio.Runner, engine: VLLMEngine, judge: Judge, samples: list[Any], decoding: Decoding = GREEDY
+) -> list[dict[str, Any]]:
+    """Verdicts as they are written, but for what the prefix cache served, which depends on what was asked before."""
+
+    async def run() -> list[Verdict]:
+        rows = (Row(str(number), "a row", sample) for number, sample in enumerate(samples))
+        return [verdict async for verdict in Runner(judge, engine, decoding).run(prepare(row, judge) for row in rows)]
+
+    written = [json.loads(verdict.to_json()) for verdict in sorted(loop.run(run()), key=lambda verdict: int(verdict.id))]
+    for verdict in written:
+        del verdict["usage"]["cached_tokens"], verdict["fingerprint"]
+    return written
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("name", [*CASES, "rubric"])
+def test_every_judge_says_the_same_with_forced_tokens_in_one_step(
+    loop: asyncio.Runner, engines: Engines, cases: Cases, name: str, constraint: str
+) -> None:
+    judge, sample = cases[name]
+    forced, plain = (engines(constraint=constraint, forced_tokens=forced) for forced in (True, False))
+    with Steps(forced) as steps:
+        found = verdicts_of(loop, forced, judge, [sample] * 3, Decoding(expected=True))
+    assert steps.drafts > 0
+    with Steps(plain) as others:
+        wanted = verdicts_of(loop, plain, judge, [sample] * 3, Decoding(expected=True))
+    for here, there in zip(found, wanted, strict=True):
+        expected, known = here.pop("expected") or {}, there.pop("expected") or {}
+        assert here == there
+        assert expected.keys() == known.keys()
+        for metric, spread in expected.items():
+            assert spread == (None if known[metric] is None else pytest.approx(known[metric], abs=1e-4))
+    assert others.drafts == 0
+    assert steps.count < others.count
+
+
+def test_a_score_only_answer_takes_a_step_for_each_score(loop: asyncio.Runner, engines: Engines) -> None:
+    engine = engines(forced_tokens=True)
+    with Steps(engine) as steps:
+        verdicts = verdicts_of(loop, engine, LLMEval(), fifty()[:1])
+    assert verdicts[0]["status"] == "scored"
+    assert steps.count == 4
+
+
+def test_verdicts_do_not_depend_on_what_is_judged_beside_them(loop: asyncio.Runner, engines: Engines) -> None:
+    forced, plain = engines(forced_tokens=True), engines(forced_tokens=False)
+    samples = fifty()
+    assert verdicts_of(loop, forced, LLMEval(), samples) == verdicts_of(loop, plain, LLMEval(), samples)
+
+
+@pytest.mark.parametrize("room", range(1, 26))
+def test_an_answer_is_cut_off_at_the_same_token(loop: asyncio.Runner, engines: Engines, room: int) -> None:
+    asked = replace(question("hello"), max_tokens=room)
+    (here,), (there,) = (ask(loop, engines(forced_tokens=forced), asked) for forced in (True, False))
+    assert (here.text, here.complete, here.usage.completion_tokens) == (there.text, there.complete, there.usage.completion_tokens)
+    assert here.complete == (room == 25)
+
+
+@pytest.mark.parametrize("room", range(1, 26, 3))
+def test_a_context_that_ends_in_an_answer_is_used_to_its_last_token(loop: asyncio.Runner, engines: Engines, room: int) -> None:
+    forced, plain = (engines(forced_tokens=forced, max_model_len=512) for forced in (True, False))
+    asked = question("hello" + " a" * 600)
+    used = len(forced.chat.prompt(asked, 2048))
+    asked = question("hello" + " a" * (600 - (used - 512) - room))
+    used = len(forced.chat.prompt(asked, 2048))
+    asked = replace(asked, max_tokens=512 - used)
+    assert abs(asked.max_tokens - room) < 5
+    (here,), (there,) = ask(loop, forced, asked), ask(loop, plain, asked)
+    assert shown([here]) == shown([there])
+
+
+def test_memory_that_runs_out_changes_no_verdict(loop: asyncio.Runner, engines: Engines, cases: Cases) -> None:
+    """vLLM takes the memory of an answer back, and computes it again later."""
+    config = json.loads((EMBEDDED / TINY / "config.json").read_text())
+    token = 2 * 4 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
+    engine = engines(max_num_seqs=12, max_model_len=2304, options={"kv_cache_memory_bytes": 2560 * token})
+    judge = open_judge("pairwise", None, max_tokens=512)
+    sample = cases["pairwise"][1]
+    samples = [{**sample, "question": f"{sample['question']} {number}"} for number in range(12)]
+    scheduler = engine._engine.engine_core.engine_core.scheduler
+    take_back = scheduler._preempt_request
+    preempted = []
+
+    def counted(request: Any, *args: Any, **options: Any) -> None:
+        preempted.append(request)
+        take_back(request, *args, **options)
+
+    scheduler._preempt_request = counted
+    found = verdicts_of(loop, engine, judge, samples)
+    assert preempted, "memory must run out for this test to show anything"
+    assert found == verdicts_of(loop, engines(forced_tokens=False), judge, samples)
+
+
+def test_prompts_without_a_cache_are_judged_the_same(loop: asyncio.Runner, engines: Engines) -> None:
+    uncached = engines(forced_tokens=True, options={"enable_prefix_caching": False})
+    assert verdicts_of(loop, uncached, LLMEval(), fifty()[:9]) == verdicts_of(loop, engines(), LLMEval(), fifty()[:9])
+
+
+def test_prompts_that_a_step_has_no_room_for_are_judged_the_same(loop: asyncio.Runner, engines: Engines) -> None:
+    narrow = engines(forced_tokens=True, options={"max_num_batched_tokens": 128})
+    assert verdicts_of(loop, narrow, LLMEval(), fifty()[:9]) == verdicts_of(loop, engines(), LLMEval(), fifty()[:9])
+
+
+def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engines: Engines) -> None:
+    messages = (Message("user", "Hello!"),)
+    kinds = [
+        question("hello"),
+        question("hello", alternatives=20),
+        Request(messages, 12),
+        Request(messages, 12, alternatives=3),
+        Request(messages, 12, temperature=2.0, seed=7),
+        replace(question("hello"), temperature=2.0, seed=7),
+        Request(messages, 20, r'\{"a": (1|2|3), "bcdefgh": "(yes|no)"\}'),
+        Request(messages, 20, r"ab(cd)*"),
+        Request(messages, 20, r"(one|one hundred)"),
+        Request(messages, 20, "always the very same text"),
+        replace(question("hello"), answer_start='{"content": 3', pattern=r', "grammar": [0-5]\}'),
+    ]
+    forced, plain = engines(forced_tokens=True), engines(forced_tokens=False)
+    alone = [ask(loop, plain, kind)[0] for kind in kinds]
+    assert shown(ask(loop, forced, *kinds)) == shown(alone)
+    assert shown([ask(loop, forced, kind)[0] for kind in kinds]) == shown(alone)
+
+
+def shown(answers: list[Generation]) -> list[tuple[str, bool, int]]:
+    return [(answer.text, answer.complete, answer.usage.completion_tokens) for answer in answers]
+
+
+def test_drawn_answers_follow_their_seed(loop: asyncio.Runner, engines: Engines) -> None:
+    """Drafts would take other random numbers, and files of drawn verdicts made before are resumed."""
+    decoding = SampledDecoding(temperature=2.0, seed=3)
+    forced, plain = engines(forced_tokens=True), engines(forced_tokens=False)
+    with Steps(forced) as steps:
+        found = verdicts_of(loop, forced, LLMEval(), fifty()[:9], decoding)
+    assert steps.drafts == 0
+    assert found == verdicts_of(loop, plain, LLMEval(), fifty()[:9], decoding)
+
+
+def test_an_abandoned_answer_leaves_the_others_alone(loop: asyncio.Runner, engines: Engines) -> None:
+    engine = engines(forced_tokens=True)
+    wanted = shown(ask(loop, engine, question("hello"), question("there")))
+
+    async def abandon() -> list[Generation]:
+        lost = [asyncio.ensure_future(engine.generate(question(f"lost {number}", alternatives=9))) for number in range(5)]
+        kept = [asyncio.ensure_future(engine.generate(question(text))) for text in ("hello", "there")]
+        await asyncio.sleep(0.01)
+        for task in lost:
+            task.cancel()
+        return await asyncio.gather(*kept)
+
+    assert shown(loop.run(abandon())) == wanted
+    scheduler = engine._engine.engine_core.engine_core.scheduler
+    assert not scheduler._reported
+
+
+def test_alternatives_are_those_of_plain_steps(loop: asyncio.Runner, engines: Engines) -> None:
+    asked = question("hello", alternatives=20)
+    (here,), (there,) = (ask(loop, engines(forced_tokens=forced), asked) for forced in (True, False))
+    assert here.tokens
+    assert there.tokens
+    choices = [place for place, token in enumerate(here.tokens) if len(token.alternatives) > 1]
+    assert len(choices) == 4
+    for place in choices:
+        assert here.tokens[place].alternatives == pytest.approx(there.tokens[place].alternatives, abs=1e-4)
