@@ -9,34 +9,43 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from vllm.v1.outputs import LogprobsTensors, SamplerOutput
+
+Ints = NDArray[np.int64]
 
 NOTHING = -1
 """What vLLM reads as no token."""
 
 
-def sample(sampler: Any, logits: torch.Tensor, metadata: Any, sampling: Any) -> Any:
+def sample(sampler: Any, logits: torch.Tensor, metadata: Any, sampling: Any, columns: Ints | None) -> Any:
     """Sample a token for each answer, behind those of its drafts that are the likeliest tokens.
 
     Args:
         sampler: vLLM's sampler.
         logits: ``[rows, vocabulary]``, constrained; a row for each draft of an answer, and one more.
+        columns: The tokens of the logits' columns, if they are not the whole vocabulary; then all answers are plain.
         metadata: vLLM's, with the drafts. Only greedy answers that ask for no log-probabilities have any.
         sampling: vLLM's, for the answers.
     """
     counts = metadata.num_draft_tokens
-    if not any(counts):
+    if columns is not None:
+        chosen = torch.from_numpy(columns)[logits.argmax(dim=-1)]
+        last = SamplerOutput(chosen[metadata.bonus_logits_indices].unsqueeze(-1).int(), None)
+        likeliest = chosen[metadata.target_logits_indices].tolist()
+    elif not any(counts):
         return sampler(logits=logits, sampling_metadata=sampling)
-    last = sampler(logits=logits[metadata.bonus_logits_indices], sampling_metadata=sampling)
-    likeliest = logits[metadata.target_logits_indices].argmax(dim=-1).tolist()
+    else:
+        last = sampler(logits=logits[metadata.bonus_logits_indices], sampling_metadata=sampling)
+        likeliest = logits[metadata.target_logits_indices].argmax(dim=-1).tolist()
     drafts = metadata.draft_token_ids.tolist()
     tokens = np.full((len(counts), max(counts) + 1), NOTHING, np.int32)
     start = 0
     for answer, (count, token) in enumerate(zip(counts, last.sampled_token_ids[:, 0].tolist(), strict=True)):
-        chosen = [*likeliest[start : start + count], token]
-        same = (one == other for one, other in zip(drafts[start : start + count], chosen, strict=False))
+        written = [*likeliest[start : start + count], token]
+        same = (one == other for one, other in zip(drafts[start : start + count], written, strict=False))
         kept = next((place for place, agrees in enumerate(same) if not agrees), count) + 1
-        tokens[answer, :kept] = chosen[:kept]
+        tokens[answer, :kept] = written[:kept]
         start += count
     return SamplerOutput(torch.from_numpy(tokens), _spread(last.logprobs_tensors, max(counts) + 1))
 

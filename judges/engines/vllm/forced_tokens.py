@@ -68,20 +68,28 @@ class ForcedTokens:
         super()._update_after_schedule(output)  # type: ignore[misc]
 
     def _add_drafts(self, output: Any) -> None:
+        """Add drafts to a step. ``output.columns`` lists the tokens that are legal in it, where they are few."""
+        legal: list[Any] = []
         for key, count in output.num_scheduled_tokens.items():
-            placeholders = len(output.scheduled_spec_decode_tokens.pop(key, ()))
-            room = self._most_tokens - output.total_num_scheduled_tokens + placeholders
-            drafts = self._drafts(self.requests[key], count - placeholders, room)
+            placeholders = output.scheduled_spec_decode_tokens.pop(key, ())
+            count -= len(placeholders)
+            request = self.requests[key]
+            drafts: list[int] = []
+            if request.num_computed_tokens + count >= request.num_tokens:
+                grammar = _grammar_of(request)
+                room = self._most_tokens - output.total_num_scheduled_tokens + len(placeholders)
+                drafts = self._drafts(request, grammar, room)
+                legal += grammar.states.forced(grammar.state).legal[: len(drafts) + 1] if _is_pattern(grammar) else (None,)
             if drafts:
                 output.scheduled_spec_decode_tokens[key] = drafts
-            output.num_scheduled_tokens[key] += len(drafts) - placeholders
-            output.total_num_scheduled_tokens += len(drafts) - placeholders
+            output.num_scheduled_tokens[key] = count + len(drafts)
+            output.total_num_scheduled_tokens += len(drafts) - len(placeholders)
+        few = bool(legal) and all(tokens is not None for tokens in legal)
+        output.columns = np.unique(np.concatenate(legal)) if few else None
 
-    def _drafts(self, request: Any, count: int, room: int) -> list[int]:
-        """The forced tokens of a request whose next ``count`` tokens are computed in this step."""
-        computed = request.num_computed_tokens + count
-        grammar = _grammar_of(request)
-        if grammar is None or computed < request.num_tokens:
+    def _drafts(self, request: Any, grammar: Any, room: int) -> list[int]:
+        """The forced tokens of a request, as many as there is room for."""
+        if grammar is None:
             return []
         left = min(self.max_model_len - request.num_tokens, request.max_tokens - request.num_output_tokens)
         return list(self._forced(grammar)[: max(min(room, self.num_spec_tokens, left - 1), 0)])
@@ -147,6 +155,10 @@ def _grammar_of(request: Any) -> Any:
     grammar = request.structured_output_request.grammar
     grammar = getattr(grammar, "_grammar", grammar)  # that within its budget of time
     return None if grammar.is_terminated() else grammar
+
+
+def _is_pattern(grammar: Any) -> bool:
+    return isinstance(grammar, PatternGrammar)
 
 
 def _is_plain(params: Any) -> bool:

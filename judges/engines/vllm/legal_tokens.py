@@ -30,7 +30,8 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
         scheduler_output: vLLM's, with the drafts of each answer.
         grammar_output: vLLM's, with a mask for each row of a constrained answer.
         input_batch: vLLM's, whose order the rows have.
-        logits: ``[rows, vocabulary]``; a row for each draft of an answer, and one more.
+        logits: ``[rows, vocabulary]``, or ``[rows, len(scheduler_output.columns)]`` of those tokens; a row for each draft of an
+            answer, and one more.
     """
     few: list[tuple[int, Ints]] = []
     wide: list[int] = []
@@ -48,7 +49,9 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
         few.append((row, legal))
         asked.append((key, ahead) if key in alternatives else None)
     if few:
-        for answer, (_, legal), kept in zip(asked, few, _keep(logits, few), strict=True):
+        for answer, (_, legal), kept in zip(
+            asked, few, _keep(logits, few, getattr(scheduler_output, "columns", None)), strict=True
+        ):
             if answer is not None:
                 key, ahead = answer
                 alternatives[key][ahead] = (legal, kept)
@@ -85,12 +88,13 @@ def _legal(mask: NDArray[np.int32]) -> Ints | None:
     return words[word] * 32 + bit if len(word) <= FEW else None
 
 
-def _keep(logits: torch.Tensor, few: list[tuple[int, Ints]]) -> tuple[torch.Tensor, ...]:
+def _keep(logits: torch.Tensor, few: list[tuple[int, Ints]], columns: Ints | None) -> tuple[torch.Tensor, ...]:
     """Keep the logits of the legal tokens of some rows, and return them in float32, row by row."""
     counts = [len(legal) for _, legal in few]
     rows = torch.tensor([row for row, _ in few])
     places = rows.repeat_interleave(torch.tensor(counts))
-    tokens = torch.from_numpy(np.concatenate([legal for _, legal in few]))
+    legal = np.concatenate([legal for _, legal in few])
+    tokens = torch.from_numpy(legal if columns is None else np.searchsorted(columns, legal))
     kept = logits[places, tokens]
     logits[rows] = float("-inf")
     logits[places, tokens] = kept

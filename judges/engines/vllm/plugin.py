@@ -99,17 +99,19 @@ def _check_forced_tokens(runner: Any) -> None:
     """Let vLLM's runner check drafts that are forced tokens, near the end of the context too."""
     from judges.engines.vllm.draft_check import sample
     from judges.engines.vllm.forced_tokens import NoProposer
+    from judges.engines.vllm.legal_columns import compute_legal_columns
 
     sample_as_vllm, fits = runner._sample, runner._input_fits_in_drafter
 
     def sample_or_check(self: Any, logits: Any, metadata: Any) -> Any:
         if metadata is None or not isinstance(self.drafter, NoProposer):
             return sample_as_vllm(self, logits, metadata)
-        return sample(self.sampler, logits, metadata, self.input_batch.sampling_metadata)
+        return sample(self.sampler, logits, metadata, self.input_batch.sampling_metadata, self.columns)
 
     def fits_or_forced(self: Any, *args: Any) -> bool:
         return isinstance(self.drafter, NoProposer) or bool(fits(self, *args))
 
+    compute_legal_columns(runner)
     runner._sample = sample_or_check
     runner._input_fits_in_drafter = fits_or_forced
 

@@ -256,7 +256,7 @@ class HostedModel:
         head_size = config.get("head_dim") or config.get("hidden_size", 0) // heads
         token = 2 * 4 * config.get("num_hidden_layers", 1) * config.get("num_key_value_heads", heads) * head_size
         context = self.max_model_len or config.get("max_position_embeddings", 4096)
-        wanted = max(context, min(context, USUAL_LENGTH) * min(self.max_num_seqs, 64))
+        wanted = max(context, min(context, USUAL_LENGTH) * min(self.max_num_seqs, 64)) + BLOCK  # vLLM keeps one empty
         return int(max(GIB // 4, min(4 * GIB, token * wanted)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -90,6 +91,17 @@ def verdicts_of(
     return written
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values are the same but for the last digits of probabilities and expectations."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, abs_tol=1e-4)
+    return bool(one == other)
+
+
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 @pytest.mark.parametrize("name", [*CASES, "rubric"])
 def test_every_judge_says_the_same_with_forced_tokens_in_one_step(
@@ -102,12 +114,7 @@ def test_every_judge_says_the_same_with_forced_tokens_in_one_step(
     assert steps.drafts > 0
     with Steps(plain) as others:
         wanted = verdicts_of(loop, plain, judge, [sample] * 3, Decoding(expected=True))
-    for here, there in zip(found, wanted, strict=True):
-        expected, known = here.pop("expected") or {}, there.pop("expected") or {}
-        assert here == there
-        assert expected.keys() == known.keys()
-        for metric, spread in expected.items():
-            assert spread == (None if known[metric] is None else pytest.approx(known[metric], abs=1e-4))
+    assert alike(found, wanted), (found, wanted)
     assert others.drafts == 0
     assert steps.count < others.count
 
