@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from outlines_core import Index
@@ -18,7 +18,7 @@ from outlines_core.json_schema import build_regex_from_schema
 from vllm.v1.structured_output.backend_outlines import OutlinesBackend
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
-from judges.engines.vllm.pattern_cache import MOST_IN_MEMORY, PatternCache, vocabulary_digest
+from judges.engines.vllm.pattern_cache import PatternCache, vocabulary_digest
 from judges.engines.vllm.pattern_states import PatternGrammar, PatternStates
 from judges.engines.vocabulary import SPELLING, Speller, spelled
 
@@ -37,7 +37,7 @@ class PatternBackend(OutlinesBackend):  # type: ignore[misc]
         name = f"spelling {SPELLING}, {vocabulary_digest(self.tokenizer)}"
         self.cache = PatternCache(name, compiler=compiler_for(self.tokenizer, self.vocabulary.inner))
         self._speller = Speller(self.tokenizer)
-        self._states = lru_cache(MOST_IN_MEMORY)(self._make_states)
+        self._states: dict[str, PatternStates] = {}
 
     def compile_grammar(self, request_type: Any, grammar_spec: str, stop_token_ids: object = None) -> PatternGrammar:
         """Compile a constraint.
@@ -45,11 +45,18 @@ class PatternBackend(OutlinesBackend):  # type: ignore[misc]
         Raises:
             ValueError: Outlines takes no constraint of this kind, or cannot compile it.
         """
-        return PatternGrammar(self._states(_pattern_of(request_type, grammar_spec)))
-
-    def _make_states(self, pattern: str) -> PatternStates:
+        pattern = _pattern_of(request_type, grammar_spec)
         index = self._compile_index(pattern, self.vocabulary)
-        return PatternStates(index, self.vocab_size, self.vocabulary.inner.get_eos_token_id(), self._speller)
+        states = self._states.get(pattern)
+        if states is None or states.index is not index:
+            states = PatternStates(index, self.vocab_size, self.vocabulary.inner.get_eos_token_id(), self._speller)
+            held = {known: kept for known, kept in list(self._states.items()) if self.cache.holds(self._key(known))}
+            self._states = {**held, pattern: states}
+        return PatternGrammar(states)
+
+    def _key(self, pattern: str) -> str:
+        """vLLM's key of a pattern in its cache of indices."""
+        return f"{self.vocabulary._hash}_{pattern}"
 
 
 def _pattern_of(kind: StructuredOutputOptions, text: str) -> str:

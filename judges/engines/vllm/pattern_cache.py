@@ -91,6 +91,10 @@ class PatternCache:
             with contextlib.suppress(OSError):
                 scratch.unlink(missing_ok=True)
 
+    def holds(self, key: str) -> bool:
+        """Whether an index is in memory."""
+        return key in self._memory
+
     def _compile(self, key: str) -> bool:
         if self._compiler is not None:
             self[key] = self._compiler(_pattern(key))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Masks = NDArray[np.int32]
 Ints = NDArray[np.int64]
 
-MOST_MASKS = 1024
-"""Maximum number of masks kept for a pattern: 16 MiB with 128,000 tokens."""
+MOST_MASKS = 512
+"""Maximum number of masks kept for a pattern: 8 MiB with 128,000 tokens."""
 
 FEW = 1024
 """Number of legal tokens above which they are not listed."""
@@ -62,6 +62,7 @@ class PatternStates:
     """
 
     def __init__(self, index: Index, width: int, end: int, speller: Speller) -> None:
+        self.index = index
         self.start: int = index.get_initial_state()
         self.end = end
         self.next: Callable[[int, int], int | None] = index.get_next_state
