@@ -247,3 +247,12 @@ def test_alternatives_are_those_of_plain_steps(loop: asyncio.Runner, engines: En
     assert len(choices) == 4
     for place in choices:
         assert here.tokens[place].alternatives == pytest.approx(there.tokens[place].alternatives, abs=1e-4)
+
+
+def test_of_a_step_of_scores_only_logits_of_legal_tokens_are_computed(loop: asyncio.Runner, engines: Engines) -> None:
+    engine = engines(forced_tokens=True)
+    runner = engine._engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
+    ask(loop, engine, question("hello"), question("there"))
+    assert 1 < len(runner.columns) < 100
+    ask(loop, engine, Request((Message("user", "Hello!"),), 4))
+    assert runner.columns is None
