@@ -55,7 +55,9 @@ class ForcedTokens:
         manager = self.structured_output_manager
         self._masks_of_vllm, manager.grammar_bitmask = manager.grammar_bitmask, self._masks
         self._legal: list[Any] | None = None
-        if self.num_spec_tokens:
+        # A reasoning parser of vLLM's puts the constraint off, and nothing is forced until then.
+        self._forces = bool(self.num_spec_tokens) and manager.reasoner_cls is None
+        if self._forces:
             self.num_lookahead_tokens = self.num_spec_tokens  # memory for the drafts is reserved with that for the step
             self._most_tokens = self.scheduler_config.max_num_batched_tokens
             if self.scheduler_config.enable_chunked_prefill:  # leave room for drafts
@@ -63,7 +65,7 @@ class ForcedTokens:
                 self.max_num_scheduled_tokens -= min(drafts, self._most_tokens // 2)
 
     def _update_after_schedule(self, output: Any) -> None:
-        if self.num_spec_tokens:
+        if self._forces:
             self._add_drafts(output)
         super()._update_after_schedule(output)  # type: ignore[misc]
 
@@ -75,11 +77,12 @@ class ForcedTokens:
             count -= len(placeholders)
             request = self.requests[key]
             drafts: list[int] = []
-            if request.num_computed_tokens + count >= request.num_tokens:
+            if request.num_computed_tokens + count >= request.num_tokens:  # otherwise a part of a prompt
                 grammar = _grammar_of(request)
                 room = self._most_tokens - output.total_num_scheduled_tokens + len(placeholders)
                 drafts = self._drafts(request, grammar, room)
-                legal += grammar.states.forced(grammar.state).legal[: len(drafts) + 1] if _is_pattern(grammar) else (None,)
+                known = isinstance(grammar, PatternGrammar)
+                legal += grammar.states.forced(grammar.state).legal[: len(drafts) + 1] if known else (None,)
             if drafts:
                 output.scheduled_spec_decode_tokens[key] = drafts
             output.num_scheduled_tokens[key] = count + len(drafts)
@@ -131,7 +134,7 @@ class ForcedTokens:
     def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
         """End an answer whose rest is forced, instead of computing it."""
         tokens, stopped = super()._update_request_with_output(request, new_token_ids, *args, **options)  # type: ignore[misc]
-        if not stopped and self.num_spec_tokens and (ending := self._ending(request, tokens)):
+        if not stopped and self._forces and (ending := self._ending(request, tokens)):
             more, stopped = super()._update_request_with_output(request, ending, *args, **options)  # type: ignore[misc]
             tokens = tokens + more
         return tokens, stopped
@@ -155,10 +158,6 @@ def _grammar_of(request: Any) -> Any:
     grammar = request.structured_output_request.grammar
     grammar = getattr(grammar, "_grammar", grammar)  # that within its budget of time
     return None if grammar.is_terminated() else grammar
-
-
-def _is_pattern(grammar: Any) -> bool:
-    return isinstance(grammar, PatternGrammar)
 
 
 def _is_plain(params: Any) -> bool:

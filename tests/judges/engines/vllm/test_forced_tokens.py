@@ -15,8 +15,11 @@ from judges.catalog import open_judge
 from judges.data.rows import Row
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import CONSTRAINTS, Generation, Request
+from judges.engines.settings import open_engine
 from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.vllm.settings import HostedModel
 from judges.engines.weights import EMBEDDED
+from judges.errors import MagistrateError
 from judges.judge import Judge, Message
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
@@ -256,3 +259,21 @@ def test_of_a_step_of_scores_only_logits_of_legal_tokens_are_computed(loop: asyn
     assert 1 < len(runner.columns) < 100
     ask(loop, engine, Request((Message("user", "Hello!"),), 4))
     assert runner.columns is None
+
+
+def test_the_fingerprint_does_not_hold_the_setting(engines: Engines) -> None:
+    assert engines(forced_tokens=True).identity == engines(forced_tokens=False).identity
+
+
+def test_nothing_is_drafted_on_a_gpu() -> None:
+    """vLLM runs other code there, which knows no proposer of ours."""
+    hosted = HostedModel(TINY)
+    assert "speculative_config" in hosted.arguments(on_cpu=True)
+    assert "speculative_config" not in hosted.arguments(on_cpu=False)
+    assert "speculative_config" not in HostedModel(TINY, forced_tokens=False).arguments(on_cpu=True)
+
+
+@pytest.mark.parametrize("engine", ["transformers", "endpoint"])
+def test_an_engine_that_has_no_such_steps_refuses_the_setting(engine: str) -> None:
+    with pytest.raises(MagistrateError, match="`--no-forced-tokens` has no meaning for engine"):
+        open_engine(engine, TINY, forced_tokens=False)
