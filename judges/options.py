@@ -59,6 +59,10 @@ class Settings(BaseModel):
             name, fault = fault_in_words(error, cls)
             raise MagistrateError(f"{cls.noun} `{name}` {fault}") from None
 
+    def flag(self, name: str) -> str:
+        """A setting's flag as one types it: with ``--no-`` where it is off."""
+        return ("--no-" if getattr(self, name) is False else "--") + name.replace("_", "-")
+
 
 class JudgeOptions(BaseModel):
     """The options of a judge: each field declares the type, bounds, default and description of one option."""

@@ -31,7 +31,7 @@ from judges.data.rows import Row, read_rows
 from judges.decoding import Decoding
 from judges.engines.engine import CONSTRAINTS, Request
 from judges.engines.vllm.engine import VLLMEngine
-from judges.engines.weights import EMBEDDED
+from judges.engines.weights import locate
 from judges.grouse import Grouse
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
@@ -96,7 +96,7 @@ class Benchmark:
 def bench_runner(bench: Benchmark) -> list[str]:
     """Judgments a second of the runner over a bare ``vllm.LLM`` loop in one process."""
     engine = bench.engine()
-    bare = bare_llm("outlines", bench.window)
+    bare = bare_llm("outlines", bench.window, bench.model)
     loops: dict[str, Callable[[], float]] = {
         "bare loop, same constraint": lambda: bare(bench, {"regex": answer_pattern(bench.judge.form.schema)}),
         "bare loop, JSON schema": lambda: bare(bench, {"json": bench.judge.form.schema}),
@@ -177,13 +177,13 @@ def count_steps(engine: VLLMEngine, run: Callable[[], object]) -> int:
     return sum(counts)
 
 
-def bare_llm(constraint: str, window: int = SEQUENCES) -> Callable[[Benchmark, dict[str, Any]], float]:
+def bare_llm(constraint: str, window: int = SEQUENCES, model: str = MODEL) -> Callable[[Benchmark, dict[str, Any]], float]:
     """The plain loop a careful user of vLLM would write: one process, eager on the CPU, prompts templated in one call."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
     llm = LLM(
-        model=str(EMBEDDED / MODEL),
+        model=str(locate(model)),
         max_num_seqs=window,
         enforce_eager=True,
         structured_outputs_config={"backend": constraint},
@@ -465,12 +465,22 @@ PARTS: dict[str, Callable[[Benchmark], Iterable[str]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, help="one figure")
+    parts = "\n".join(f"  {name:12}{measure.__doc__}" for name, measure in PARTS.items())
+    parser = argparse.ArgumentParser(
+        description=f"{__doc__}\nparts:\n{parts}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=PARTS, help="one part (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds of each side (default 5)")
     parser.add_argument("--samples", type=Path, default=SAMPLE, help="what to judge (default: the bundled dialogues, numbered)")
-    parser.add_argument("--model", default=MODEL, help="the model that judges (default: the embedded one)")
-    parser.add_argument("--window", type=int, default=SEQUENCES, help=f"answers written at once (default {SEQUENCES})")
+    parser.add_argument(
+        "--model", default=MODEL, help="the model that judges; not for cold and memory (default: the embedded one)"
+    )
+    parser.add_argument(
+        "--window",
+        type=int,
+        default=SEQUENCES,
+        help=f"answers written at once; not for forced, cold and memory (default {SEQUENCES})",
+    )
     given = parser.parse_args()
     os.environ |= {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",

@@ -117,7 +117,7 @@ class EngineSettings(Settings):
             MagistrateError: One has no meaning for this engine, or beside a server.
         """
         if meaningless := self.meaningless():
-            flags = ", ".join(f"`--{'no-' * (getattr(self, name) is False)}{name.replace('_', '-')}`" for name in meaningless)
+            flags = ", ".join(f"`{self.flag(name)}`" for name in meaningless)
             where = f"for engine `{self.engine}`"
             if self.server is not None:
                 where = "with `--server`, whose models.toml says how its models run"

@@ -144,6 +144,7 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
         (("--human", "quality=carl"), "there is no column `carl`"),
         ((), "is no file of ratings that is known"),
         ((*PEOPLE, "--no-judge", "--model", "m"), "`--no-judge` and `--model` contradict each other"),
+        ((*PEOPLE, "--no-judge", "--no-forced-tokens"), "`--no-judge` and `--no-forced-tokens` contradict each other"),
         ((*PEOPLE, "--no-judge", "--expected"), "`--no-judge` and `--expected` contradict each other"),
         ((*PEOPLE, "--verdicts", "v.jsonl", "-O", "scale=0-5"), "`--verdicts` replaces judging; leave out `-O`"),
         ((*PEOPLE, "--verdicts", "v.jsonl", "--scale", "0-5"), "`--verdicts` replaces judging; leave out `--scale`"),

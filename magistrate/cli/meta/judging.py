@@ -127,8 +127,8 @@ def verdicts_on(rows: Sequence[Row], folder: Path, spec: JudgeSpec, name: str) -
 
     source, decoding = spec.source, spec.decoding.model_dump(exclude_defaults=True)
     expected = decoding.pop("expected", False)
-    settings = [*spec.engine.model_dump(exclude_defaults=True), *decoding]
-    given = ["--" + name.replace("_", "-") for name in settings] + ["-O"] * bool(spec.options)
+    given = [spec.engine.flag(name) for name in spec.engine.model_dump(exclude_defaults=True)]
+    given += [spec.decoding.flag(name) for name in decoding] + ["-O"] * bool(spec.options)
     given += [flag for name, flag in LLM_EVAL_FLAGS.items() if spec.own.get(name) is not None]
     if source.no_judge:
         given += ["--verdicts"] * (source.verdicts is not None) + ["--expected"] * expected

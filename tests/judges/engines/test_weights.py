@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,11 +80,12 @@ def test_the_hubs_own_digest_is_used_as_it_is(tmp_path: Path) -> None:
         ("ollama", {}, "engine setting `engine` must be one of vllm, transformers, endpoint, not 'ollama'"),
         ("vllm", {"constraint": "lark"}, "`constraint` must be one of outlines, xgrammar, guidance, not 'lark'"),
         ("vllm", {"base_url": "http://x"}, "`--base-url` has no meaning for engine `vllm`"),
+        ("transformers", {"forced_tokens": False}, "`--no-forced-tokens` has no meaning for engine `transformers`"),
         ("endpoint", {}, "needs `--base-url`"),
         ("endpoint", {"base_url": "http://x", "dtype": "float32"}, "`--dtype` has no meaning for engine `endpoint`"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(engine: str, options: dict[str, str], complaint: str) -> None:
+def test_options_that_make_no_sense_are_refused(engine: str, options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(MagistrateError, match=complaint):
         open_engine(engine, "magistrate-tiny", **options)
 
