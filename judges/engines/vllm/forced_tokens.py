@@ -92,18 +92,15 @@ class ForcedTokens:
     def _forced(self, grammar: Any) -> Sequence[int]:
         if isinstance(grammar, PatternGrammar):
             return grammar.states.forced(grammar.state).tokens
-        if isinstance(grammar, XgrammarGrammar):
-            return self._encode(grammar.matcher.find_jump_forward_string().encode())
-        if isinstance(grammar, GuidanceGrammar):
-            return self._encode(grammar.ll_matcher.compute_ff_bytes())
-        return ()
+        tokens = self._encode(_forced_bytes(grammar))[: self.num_spec_tokens]
+        return list(grammar.validate_tokens(tokens))  # a draft that is not legal would end guidance's constraint
 
     @cached_property
-    def _encode(self) -> Callable[[bytes], Sequence[int]]:
+    def _encode(self) -> Callable[[bytes], list[int]]:
         try:
             return lru_cache(1024)(Speller(self.structured_output_manager.tokenizer).encode)
         except EngineError:  # a tokenizer whose tokens have no known bytes
-            return lambda text: ()
+            return lambda text: []
 
     def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
         """Constrain a step. ``scheduler_output.legal`` lists what the masks do, where it is known."""
@@ -145,6 +142,18 @@ class ForcedTokens:
         fits = len(ending) <= self._left(request)
         ends = fits and len(accepted) == len(tokens) and params.eos_token_id == grammar.states.end
         return list(ending) if ends else []
+
+
+def _forced_bytes(grammar: Any) -> bytes:
+    """The text that a constraint of xgrammar or guidance forces."""
+    if isinstance(grammar, GuidanceGrammar):
+        return bytes(grammar.ll_matcher.compute_ff_bytes())
+    if not isinstance(grammar, XgrammarGrammar):
+        return b""
+    try:
+        return str(grammar.matcher.find_jump_forward_string()).encode()
+    except UnicodeDecodeError:  # it begins inside a character
+        return b""
 
 
 def _grammar_of(request: Any) -> Any:

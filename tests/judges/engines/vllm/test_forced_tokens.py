@@ -211,7 +211,8 @@ def test_prompts_that_a_step_has_no_room_for_are_judged_the_same(loop: asyncio.R
     assert verdicts_of(loop, narrow, LLMEval(), fifty()[:9]) == verdicts_of(loop, engines(), LLMEval(), fifty()[:9])
 
 
-def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engines: Engines) -> None:
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engines: Engines, constraint: str) -> None:
     messages = (Message("user", "Hello!"),)
     kinds = [
         question("hello"),
@@ -225,9 +226,10 @@ def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engi
         Request(messages, 20, r"(one|one hundred)"),
         Request(messages, 1, "(x|y) always the very same text"),
         Request(messages, 20, "always the very same text"),
+        Request(messages, 40, "(é|è|👋|👍) カタカナ 👩‍👩‍👧 (a|b)"),
         replace(question("hello"), answer_start='{"content": 3', pattern=r', "grammar": [0-5]\}'),
     ]
-    forced, plain = engines(forced_tokens=True), engines(forced_tokens=False)
+    forced, plain = (engines(constraint=constraint, forced_tokens=forced) for forced in (True, False))
     alone = [ask(loop, plain, kind)[0] for kind in kinds]
     assert shown(ask(loop, forced, *kinds)) == shown(alone)
     assert shown([ask(loop, forced, kind)[0] for kind in kinds]) == shown(alone)
