@@ -61,7 +61,7 @@ class Request:
         thought: The thought before the answer, which the engine puts between the model's marks; ``None`` for no thought.
         answer_start: Beginning of the answer. The engine continues it, and ``pattern`` applies to the continuation.
         alternatives: Number of likeliest tokens to report at each position. An engine may report all legal tokens instead, and
-            none where the pattern forces what is written.
+            the written one alone where the pattern forces it.
         temperature: Sampling temperature; 0 takes the likeliest token each time.
         top_k: Number of likeliest tokens that a draw is made from; 0 draws from all.
         seed: Seed of the draws; ``None`` with temperature 0.

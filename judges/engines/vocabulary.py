@@ -117,9 +117,12 @@ class Speller:
         """The tokens of a text inside a longer one; none if they cannot be told from those before it.
 
         Args:
-            text: UTF-8; a part of a character at its end is left out.
+            text: UTF-8; what begins with a part of a character is left out.
         """
-        letters = text.decode(errors="ignore")
+        try:
+            letters = text.decode()
+        except UnicodeDecodeError as error:
+            letters = text[: error.start].decode()
         for before in ANCHORS:
             start, whole = self._encoded(before), self._encoded(before + letters)
             ids = whole[len(start) :]

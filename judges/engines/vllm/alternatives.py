@@ -17,7 +17,7 @@ ASKED = "magistrate_alternatives"
 """Name in ``SamplingParams.extra_args`` of a request for them, and in ``kv_transfer_params`` of what is reported."""
 
 Reported = tuple[int, Sequence[int], Sequence[float]]
-"""A position in the answer, the legal tokens there and their log-probabilities."""
+"""A position in the answer, the legal tokens there and their log-probabilities; of too many, none. Others are forced."""
 
 
 class ReportsAlternatives:
@@ -42,12 +42,13 @@ class ReportsAlternatives:
         return super().update_from_output(scheduler_output, model_runner_output)  # type: ignore[misc]
 
     def _update_request_with_output(self, request: Any, new_token_ids: list[int], *args: Any, **options: Any) -> Any:
-        rows = getattr(self._step, "alternatives", {}).pop(request.request_id, {})
-        decided = len(new_token_ids) - 1  # the tokens before it are as forced
-        if decided in rows:
-            legal, logits = rows[decided]
-            reported = (request.num_output_tokens + decided, legal.tolist(), logits.log_softmax(dim=-1).tolist())
-            self._reported.setdefault(request.request_id, []).append(reported)
+        rows = getattr(self._step, "alternatives", {}).pop(request.request_id, None)
+        if rows is not None:
+            count, before = len(new_token_ids), request.num_output_tokens
+            # Of patterns, tokens before the last had no choice. With other backends they may have had one.
+            first = 0 if getattr(self._step, "legal", None) is None else count - 1
+            reported = [(before + place, *_listed(*rows.get(place, ()))) for place in range(first, count)]
+            self._reported.setdefault(request.request_id, []).extend(reported)
         return super()._update_request_with_output(request, new_token_ids, *args, **options)  # type: ignore[misc]
 
     def _free_request(self, request: Any, *args: Any, **options: Any) -> Any:
@@ -57,13 +58,18 @@ class ReportsAlternatives:
         return transfer, *others
 
 
+def _listed(legal: Any = None, logits: Any = None) -> tuple[list[int], list[float]]:
+    """Legal tokens and their log-probabilities; none of a row that has too many."""
+    return ([], []) if legal is None else (legal.tolist(), logits.log_softmax(dim=-1).tolist())
+
+
 def _asks(request: Any) -> bool:
     return bool(request.sampling_params.extra_args) and ASKED in request.sampling_params.extra_args
 
 
 def tokens_of(ids: Sequence[int], reported: Sequence[Reported], texts: TokenTexts) -> list[Token]:
-    """An answer's tokens, with alternatives where they are reported."""
+    """An answer's tokens with their alternatives. A forced token has itself alone."""
     found = {
         position: alternatives_of(zip(map(texts.alone, tokens), logprobs, strict=True)) for position, tokens, logprobs in reported
     }
-    return [Token(text, found.get(place, {})) for place, text in enumerate(texts.inside(ids))]
+    return [Token(text, found.get(place, {text: 0.0})) for place, text in enumerate(texts.inside(ids))]

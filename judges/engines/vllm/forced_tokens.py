@@ -94,24 +94,24 @@ class ForcedTokens:
         """The forced tokens of a request, as many as there is room for."""
         if grammar is None:
             return []
-        left = min(self.max_model_len - request.num_tokens, request.max_tokens - request.num_output_tokens)
-        return list(self._forced(grammar)[: max(min(room, self.num_spec_tokens, left - 1), 0)])
+        return list(self._forced(grammar)[: max(min(room, self.num_spec_tokens, self._left(request) - 1), 0)])
+
+    def _left(self, request: Any) -> int:
+        """The number of tokens that an answer has room for."""
+        return int(min(self.max_model_len - request.num_tokens, request.max_tokens - request.num_output_tokens))
 
     def _forced(self, grammar: Any) -> Sequence[int]:
         if isinstance(grammar, PatternGrammar):
             return grammar.states.forced(grammar.state).tokens
-        if isinstance(grammar, XgrammarGrammar):
-            return self._encode(grammar.matcher.find_jump_forward_string().encode())
-        if isinstance(grammar, GuidanceGrammar):
-            return self._encode(grammar.ll_matcher.compute_ff_bytes())
-        return ()
+        tokens = self._encode(_forced_bytes(grammar))[: self.num_spec_tokens]
+        return list(grammar.validate_tokens(tokens))  # a draft that is not legal would end guidance's constraint
 
     @cached_property
-    def _encode(self) -> Callable[[bytes], Sequence[int]]:
+    def _encode(self) -> Callable[[bytes], list[int]]:
         try:
             return lru_cache(1024)(Speller(self.structured_output_manager.tokenizer).encode)
         except EngineError:  # a tokenizer whose tokens have no known bytes
-            return lambda text: ()
+            return lambda text: []
 
     def get_grammar_bitmask(self, scheduler_output: Any) -> Any:
         """Constrain a step. ``scheduler_output.legal`` lists what the masks do, where it is known."""
@@ -140,15 +140,31 @@ class ForcedTokens:
         return tokens, stopped
 
     def _ending(self, request: Any, tokens: list[int]) -> list[int]:
-        """The tokens that end an answer after ``tokens``, if they are forced and known in number."""
+        """The tokens that end an answer after ``tokens``, if they are forced and known in number.
+
+        An answer that has no room for them is computed: where it is cut off depends on how the model spells it.
+        """
         grammar, params = _grammar_of(request), request.sampling_params
         if not isinstance(grammar, PatternGrammar):
             return []
         accepted = grammar.validate_tokens(tokens, advance=True)
         ending = grammar.states.forced(grammar.state).ending
         grammar.rollback(len(accepted))
-        ends = len(accepted) == len(tokens) and params.eos_token_id == grammar.states.end
+        fits = len(ending) <= self._left(request)
+        ends = fits and len(accepted) == len(tokens) and params.eos_token_id == grammar.states.end
         return list(ending) if ends else []
+
+
+def _forced_bytes(grammar: Any) -> bytes:
+    """The text that a constraint of xgrammar or guidance forces."""
+    if isinstance(grammar, GuidanceGrammar):
+        return bytes(grammar.ll_matcher.compute_ff_bytes())
+    if not isinstance(grammar, XgrammarGrammar):
+        return b""
+    try:
+        return str(grammar.matcher.find_jump_forward_string()).encode()
+    except UnicodeDecodeError:  # it begins inside a character
+        return b""
 
 
 def _grammar_of(request: Any) -> Any:
@@ -163,5 +179,7 @@ def _grammar_of(request: Any) -> Any:
 def _is_plain(params: Any) -> bool:
     """Whether each token is the likeliest legal one, and nothing but the token is asked for."""
     shaped = params.presence_penalty or params.frequency_penalty or params.repetition_penalty != 1 or params.min_tokens
-    shaped = shaped or params.logit_bias or params.bad_words or params.allowed_token_ids
-    return params.temperature == 0 and not shaped and params.logprobs is None and params.prompt_logprobs is None
+    shaped = shaped or params.logit_bias or params.bad_words or params.allowed_token_ids or params.thinking_token_budget
+    shaped = shaped or params.repetition_detection
+    asked = (params.logprobs, params.prompt_logprobs, params.logprob_token_ids)
+    return params.temperature == 0 and not shaped and asked == (None, None, None)

@@ -7,7 +7,7 @@ pattern forces from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ class Forced:
     """What a pattern forces from a state on.
 
     Attributes:
-        tokens: Tokens of the forced text, as the tokenizer encodes it; empty if nothing is forced.
+        tokens: Tokens of the forced text, as the tokenizer encodes it, up to one beside which a token is legal that goes beyond
+            the text; empty if nothing is forced.
         ending: The same with the end of text, if the pattern forces an answer to its end and every spelling of that has as many
             tokens; else empty.
         masks: Bits of the tokens that are legal at each of ``tokens`` and behind them, 32 to a word, the lowest first.
@@ -49,6 +50,23 @@ class Forced:
     ending: tuple[int, ...]
     masks: Masks
     legal: tuple[Ints | None, ...]
+
+
+@dataclass(slots=True)
+class _Place:
+    """A place in a text at which a token begins.
+
+    Attributes:
+        text: The text from there on.
+        state: The pattern's state.
+        counts: The numbers of tokens in which the text before it can be spelled.
+        reach: The place behind the longest legal token.
+    """
+
+    text: bytes
+    state: int
+    counts: set[int]
+    reach: int = 0
 
 
 class PatternStates:
@@ -88,12 +106,11 @@ class PatternStates:
         return found
 
     def _find_forced(self, state: int) -> Forced:
-        text, reached = b"", state
-        while len(text) < LONGEST and (part := self._forced_part(reached)) is not None:
-            text += part[0]
-            reached = part[1]
-        tokens, path = self._path(state, self._encode(text) if text else ())
-        ends = self._ends(reached) and self._spellings(state, len(text)) == {len(tokens)}
+        places, length = self._places(state, self._likely_text(state))
+        text = places[0].text[:length]
+        tokens, path = self._path(places, self._encode(text) if text else (), length)
+        last = places.get(length)
+        ends = last is not None and self._ends(last.state) and last.counts == {len(tokens)}
         masks = np.stack([self._mask(place) for place in path])
         return Forced(tokens, (*tokens, self.end) if ends else (), masks, tuple(map(self._legal_if_few, path)))
 
@@ -102,17 +119,38 @@ class PatternStates:
         bits[self._legal(state)] = 1
         return np.packbits(bits, bitorder="little").view(np.int32)
 
-    def _forced_part(self, state: int) -> tuple[bytes, int] | None:
-        """The longest legal token and the state behind it, if all others spell beginnings of it."""
-        legal = self._few_of(state)
-        if not legal or self.end in legal:
-            return None
-        spelt = [self._spell(token) for token in legal]
-        longest = max(spelt, key=len)
-        following = self.next(state, legal[spelt.index(longest)])
-        if following is None or not all(longest.startswith(other) for other in spelt):
-            return None
-        return longest, following
+    def _likely_text(self, state: int) -> bytes:
+        """A text that begins with the forced one: the longest legal tokens, as long as all others spell beginnings of them."""
+        text = b""
+        while len(text) < LONGEST and (legal := self._few_of(state)) and self.end not in legal:
+            longest = max(legal, key=lambda token: len(self._spell(token)))
+            spelt, following = self._spell(longest), self.next(state, longest)
+            if following is None or not all(spelt.startswith(self._spell(token)) for token in legal):
+                break
+            text, state = text + spelt, following
+        return text
+
+    def _places(self, state: int, text: bytes) -> tuple[dict[int, _Place], int]:
+        """The places in a text at which its tokens begin, and the number of its bytes that are forced."""
+        places = {0: _Place(text, state, {0})}
+        forced = len(text)
+        for number in range(len(text)):
+            if (place := places.get(number)) is None:
+                continue
+            legal = self._few_of(place.state)
+            if not legal or self.end in legal:
+                return places, min(forced, number)
+            for token in legal:
+                spelt = self._spell(token)
+                shared = _shared(spelt, place.text)
+                place.reach = max(place.reach, number + len(spelt))
+                following = self.next(place.state, token)
+                if shared < min(len(spelt), len(place.text)):
+                    forced = min(forced, number + shared)
+                elif shared == len(spelt) and following is not None:
+                    behind = places.setdefault(number + shared, _Place(place.text[shared:], following, set()))
+                    behind.counts |= {count + 1 for count in place.counts}
+        return places, forced
 
     def _legal_if_few(self, state: int) -> Ints | None:
         if state not in self._few:
@@ -129,27 +167,22 @@ class PatternStates:
         """Whether an answer must end here."""
         return self._few_of(state) == [self.end]
 
-    def _path(self, state: int, tokens: Sequence[int]) -> tuple[tuple[int, ...], list[int]]:
-        """The tokens up to the first that is not legal, and the states before each of them and behind the last."""
-        path = [state]
+    def _path(self, places: Mapping[int, _Place], tokens: Sequence[int], forced: int) -> tuple[tuple[int, ...], list[int]]:
+        """The tokens up to the first that is not legal or has a choice beside it, and the states before each and behind them."""
+        number, path = 0, [places[0].state]
         for token in tokens:
             following = self.next(path[-1], token)
-            if following is None:
+            if following is None or places[number].reach > forced:
                 break
             path.append(following)
+            number += len(self._spell(token))
         return tuple(tokens[: len(path) - 1]), path
 
-    def _spellings(self, state: int, length: int) -> set[int]:
-        """The numbers of tokens in which the forced text from a state on, of ``length`` bytes, can be spelled."""
-        states: dict[int, int] = {0: state}
-        counts: dict[int, set[int]] = {0: {0}}
-        for place in range(length):
-            for token in self._few_of(states[place]) if place in states else ():
-                target, following = place + len(self._spell(token)), self.next(states[place], token)
-                if following is not None:
-                    states[target] = following
-                    counts.setdefault(target, set()).update(count + 1 for count in counts[place])
-        return counts.get(length, set())
+
+def _shared(first: bytes, second: bytes) -> int:
+    """The number of bytes with which two texts begin alike."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 class PatternGrammar(StructuredOutputGrammar):  # type: ignore[misc]

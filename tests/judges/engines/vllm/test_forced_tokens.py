@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -20,7 +20,8 @@ from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.vllm.settings import HostedModel
 from judges.engines.weights import EMBEDDED
 from judges.errors import MagistrateError
-from judges.judge import Judge, Message
+from judges.form import AnswerSchema, answer_model
+from judges.judge import Fields, Judge, JudgeExample, Message, NumericScore, ParsedAnswer, Prompt, RenderedPrompts, Sample
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from judges.verdict import Verdict
@@ -122,6 +123,37 @@ def test_every_judge_says_the_same_with_forced_tokens_in_one_step(
     assert steps.count < others.count
 
 
+@pytest.mark.parametrize("scores", [(3,), (7, 70), (1, 10, 100), (10, 11, 12), (0, 25, 50, 75, 100)])
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_expected_scores_that_begin_alike_are_those_of_plain_steps(
+    loop: asyncio.Runner, engines: Engines, scores: tuple[int, ...], constraint: str
+) -> None:
+    class Graded(Judge):
+        name, summary, source = "graded", "a grade", "this test"
+        fields = Fields(("reply",), answer="reply")
+        example = JudgeExample({"reply": "No."})
+        numeric_scores = (NumericScore("grade", ("grade",), scores),)
+        form = AnswerSchema(answer_model("Grade", {"grade": Literal[scores]}), 24)
+
+        def protocol(self) -> dict[str, Any]:
+            return {"scores": scores}
+
+        def render(self, sample: Sample) -> RenderedPrompts:
+            return RenderedPrompts((Prompt((Message("user", f"Grade by {scores}: {sample['reply']}"),), self.form),))
+
+        def read(self, *answers: str) -> ParsedAnswer:
+            return ParsedAnswer(self.form.read(answers[0]).model_dump(by_alias=True))
+
+    decoding = Decoding(expected=True)
+    found, wanted = (
+        verdicts_of(loop, engines(constraint=constraint, forced_tokens=forced), Graded(), [{"reply": "No."}] * 2, decoding)
+        for forced in (True, False)
+    )
+    for here, there in zip(found, wanted, strict=True):
+        assert here["expected"]["grade"] == pytest.approx(there["expected"]["grade"], abs=1e-4)
+        assert here["usage"] == there["usage"]
+
+
 def test_a_score_only_answer_takes_a_step_for_each_score(loop: asyncio.Runner, engines: Engines) -> None:
     engine = engines(forced_tokens=True)
     with Steps(engine) as steps:
@@ -189,7 +221,8 @@ def test_prompts_that_a_step_has_no_room_for_are_judged_the_same(loop: asyncio.R
     assert verdicts_of(loop, narrow, LLMEval(), fifty()[:9]) == verdicts_of(loop, engines(), LLMEval(), fifty()[:9])
 
 
-def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engines: Engines) -> None:
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engines: Engines, constraint: str) -> None:
     messages = (Message("user", "Hello!"),)
     kinds = [
         question("hello"),
@@ -201,10 +234,12 @@ def test_requests_of_every_kind_run_beside_each_other(loop: asyncio.Runner, engi
         Request(messages, 20, r'\{"a": (1|2|3), "bcdefgh": "(yes|no)"\}'),
         Request(messages, 20, r"ab(cd)*"),
         Request(messages, 20, r"(one|one hundred)"),
+        Request(messages, 1, "(x|y) always the very same text"),
         Request(messages, 20, "always the very same text"),
+        Request(messages, 40, "(é|è|👋|👍) カタカナ 👩‍👩‍👧 (a|b)"),
         replace(question("hello"), answer_start='{"content": 3', pattern=r', "grammar": [0-5]\}'),
     ]
-    forced, plain = engines(forced_tokens=True), engines(forced_tokens=False)
+    forced, plain = (engines(constraint=constraint, forced_tokens=forced) for forced in (True, False))
     alone = [ask(loop, plain, kind)[0] for kind in kinds]
     assert shown(ask(loop, forced, *kinds)) == shown(alone)
     assert shown([ask(loop, forced, kind)[0] for kind in kinds]) == shown(alone)
