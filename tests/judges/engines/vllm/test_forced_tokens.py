@@ -275,3 +275,25 @@ def test_alternatives_are_those_of_plain_steps(loop: asyncio.Runner, engines: En
     assert len(choices) == 4
     for place in choices:
         assert here.tokens[place].alternatives == pytest.approx(there.tokens[place].alternatives, abs=1e-4)
+
+
+def test_a_server_takes_parameters_that_shape_tokens_beside_forced_ones(loop: asyncio.Runner) -> None:
+    from judges.engines.vllm.async_engine import AsyncVLLMEngine
+
+    async def answers() -> list[str]:
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        async def answer(number: int, **shape: Any) -> str:
+            constraint = StructuredOutputsParams(regex="(a|b) long forced (c|d) tail")
+            constraint._backend = "outlines"
+            params = SamplingParams(max_tokens=20, temperature=0, structured_outputs=constraint, **shape)
+            async for output in engine.client.generate({"prompt_token_ids": [5, 6, 7]}, params, str(number)):
+                text = str(output.outputs[0].text)
+            return text
+
+        async with AsyncVLLMEngine(TINY, dtype="float32", max_num_seqs=8) as engine:
+            ids = [engine.chat.encode([Message("user", "")], "x" + letter)[-1] for letter in "ac"]
+            return await asyncio.gather(answer(1), answer(2, logit_bias=dict.fromkeys(ids, 50.0)), answer(3, min_p=0.9))
+
+    assert loop.run(answers()) == ["b long forced d tail", "a long forced c tail", "b long forced d tail"]
