@@ -36,6 +36,7 @@ class BoundedGrammar(StructuredOutputGrammar):  # type: ignore[misc]
     def __init__(self, grammar: Any) -> None:
         self._grammar = grammar
         self._left = MOST_SECONDS
+        self._granted: list[float] = []
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens. ``False`` ends the answer as an error."""
@@ -43,8 +44,10 @@ class BoundedGrammar(StructuredOutputGrammar):  # type: ignore[misc]
             return False
         began = time.thread_time()
         accepted: bool = self._grammar.accept_tokens(request_id, tokens)
-        self._left += SECONDS_A_TOKEN * len(tokens) + began - time.thread_time()
-        self._left = min(self._left, MOST_SECONDS)
+        self._left += began - time.thread_time()
+        for _ in tokens:
+            self._granted.append(min(SECONDS_A_TOKEN, MOST_SECONDS - self._left))
+            self._left += self._granted[-1]
         return accepted and not self.fault
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
@@ -57,7 +60,10 @@ class BoundedGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         return list(self._grammar.validate_tokens(tokens))
 
     def rollback(self, num_tokens: int) -> None:
+        """Go back by so many tokens, which were drafts, and take back what they added to the budget."""
         self._grammar.rollback(num_tokens)
+        for _ in range(num_tokens):
+            self._left -= self._granted.pop()
 
     def is_terminated(self) -> bool:
         return bool(self._grammar.is_terminated())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 import sys
@@ -93,6 +94,7 @@ def adapt_cpu() -> None:
         gpu_model_runner.apply_grammar_bitmask = constrain
         _rewind(gpu_model_runner.GPUModelRunner)
         _check_forced_tokens(gpu_model_runner.GPUModelRunner)
+        _keep_processors(gpu_model_runner)
 
 
 def _check_forced_tokens(runner: Any) -> None:
@@ -114,6 +116,21 @@ def _check_forced_tokens(runner: Any) -> None:
     compute_legal_columns(runner)
     runner._sample = sample_or_check
     runner._input_fits_in_drafter = fits_or_forced
+
+
+def _keep_processors(module: Any) -> None:
+    """Let ``min_p`` and ``logit_bias`` work beside forced tokens: vLLM leaves them out where it checks drafts."""
+    from judges.engines.vllm.settings import SPECULATION
+
+    build = module.build_logitsprocs
+
+    def build_all(config: Any, *args: Any, **options: Any) -> Any:
+        if config.speculative_config is not None and config.speculative_config.model == SPECULATION["model"]:
+            config = copy.copy(config)
+            config.speculative_config = None
+        return build(config, *args, **options)
+
+    module.build_logitsprocs = build_all
 
 
 def _rewind(runner: Any) -> None:

@@ -240,7 +240,8 @@ class HostedModel:
 
     def texts(self, tokenizer: Any, *, on_cpu: bool) -> TokenTexts | None:
         """The texts of tokens, if its scheduler reports alternatives: where vLLM runs on a CPU in one process."""
-        return TokenTexts(tokenizer) if on_cpu and self.options.get("tensor_parallel_size", 1) == 1 else None
+        several = {"tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend"} & self.options.keys()
+        return TokenTexts(tokenizer) if on_cpu and not several else None
 
     def _speculation(self) -> dict[str, Any]:
         """Arguments by which vLLM computes forced tokens in one step; see ``judges.engines.vllm.forced_tokens``."""

@@ -312,3 +312,25 @@ def test_nothing_is_drafted_on_a_gpu() -> None:
 def test_an_engine_that_has_no_such_steps_refuses_the_setting(engine: str) -> None:
     with pytest.raises(MagistrateError, match="`--no-forced-tokens` has no meaning for engine"):
         open_engine(engine, TINY, forced_tokens=False)
+
+
+def test_a_server_takes_parameters_that_shape_tokens_beside_forced_ones(loop: asyncio.Runner) -> None:
+    from judges.engines.vllm.async_engine import AsyncVLLMEngine
+
+    async def answers() -> list[str]:
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        async def answer(number: int, **shape: Any) -> str:
+            constraint = StructuredOutputsParams(regex="(a|b) long forced (c|d) tail")
+            constraint._backend = "outlines"
+            params = SamplingParams(max_tokens=20, temperature=0, structured_outputs=constraint, **shape)
+            async for output in engine.client.generate({"prompt_token_ids": [5, 6, 7]}, params, str(number)):
+                text = str(output.outputs[0].text)
+            return text
+
+        async with AsyncVLLMEngine(TINY, dtype="float32", max_num_seqs=8) as engine:
+            ids = [engine.chat.encode([Message("user", "")], "x" + letter)[-1] for letter in "ac"]
+            return await asyncio.gather(answer(1), answer(2, logit_bias=dict.fromkeys(ids, 50.0)), answer(3, min_p=0.9))
+
+    assert loop.run(answers()) == ["b long forced d tail", "a long forced c tail", "b long forced d tail"]
