@@ -152,7 +152,8 @@ class Spread:
     def pattern(self, begun: str) -> str:
         """The pattern of what may follow the digits."""
         endings = {label.removeprefix(begun) for label in map(str, self.legal) if label.startswith(begun)}
-        return f"({'|'.join(sorted(endings, reverse=True))}){re.escape(self.after)}"
+        after = re.escape(self.after).replace("\\ ", " ")  # xgrammar warns of an escaped space
+        return f"({'|'.join(sorted(endings, reverse=True))}){after}"
 
     def expectation(self) -> Expectation | str:
         """The mean and the entropy over the legal scores, or the reason why they are unknown."""

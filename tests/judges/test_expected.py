@@ -62,6 +62,16 @@ def test_probability_on_half_a_score_is_not_guessed_away() -> None:
     assert found["a"].expectation == pytest.approx(3.0)
 
 
+def test_a_pattern_of_digits_escapes_no_space() -> None:
+    """xgrammar warns of an escaped space on the terminal, once a follow-up."""
+    spelt = [Token('{"a": ', {}), Token("1", logs(**{"1": 1.0})), Token(', "b": 2}', {})]
+    (spread,) = spreads_of('{"a": 1, "b": 2}', spelt, [NumericScore("a", ("a",), tuple(range(101)))])[0].values()
+    pattern = spread.pattern("1")
+    assert " " in spread.after
+    assert re.fullmatch(pattern, f"00{spread.after}")
+    assert r"\ " not in pattern
+
+
 def test_the_digits_of_a_score_are_told_one_by_one() -> None:
     """Of 0 to 100: 1 (0.1), 10 (0.2), 12 (0.1), 100 (0.2), 57 (0.4), in a vocabulary that splits some numbers into digits."""
     spelt = [Token('{"a": ', {}), Token("5", logs(**{"1": 0.5, "12": 0.1, "5": 0.4})), Token("7", {"7": 0.0}), Token("}", {})]
