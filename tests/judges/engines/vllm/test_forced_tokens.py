@@ -331,6 +331,6 @@ def test_a_server_takes_parameters_that_shape_tokens_beside_forced_ones(loop: as
 
         async with AsyncVLLMEngine(TINY, dtype="float32", max_num_seqs=8) as engine:
             ids = [engine.chat.encode([Message("user", "")], "x" + letter)[-1] for letter in "ac"]
-            return await asyncio.gather(answer(1), answer(2, logit_bias=dict.fromkeys(ids, 50.0)), answer(3, min_p=0.9))
+            return list(await asyncio.gather(answer(1), answer(2, logit_bias=dict.fromkeys(ids, 50.0)), answer(3, min_p=0.9)))
 
     assert loop.run(answers()) == ["b long forced d tail", "a long forced c tail", "b long forced d tail"]

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outlines_core import Index, Vocabulary
 
 from judges.engines import weights
+from judges.engines.chat import ChatTokenizer
 from judges.engines.vllm.settings import prepare_environment
+from judges.engines.vocabulary import Speller, spelled
 from tests.conftest import TINY
 
 AMBIGUOUS = {
@@ -73,3 +76,23 @@ def test_an_answer_that_guidance_gives_up_is_not_whole(backend: Any) -> None:
     if backend.name == "xgrammar":
         pytest.skip("it keeps repeats as they are")
     assert written(backend, 'start: "a"{1000000}') < STEPS
+
+
+def test_drafts_that_are_taken_back_add_nothing_to_the_budget() -> None:
+    prepare_environment()
+    from judges.engines.vllm.budget import MOST_SECONDS, BoundedGrammar
+    from judges.engines.vllm.pattern_states import PatternGrammar, PatternStates
+
+    tokenizer = ChatTokenizer.load(weights.locate(TINY)).tokenizer
+    index = Index("always the same", Vocabulary(tokenizer.eos_token_id, spelled(tokenizer)))
+    states = PatternStates(index, len(tokenizer), tokenizer.eos_token_id, Speller(tokenizer))
+    grammar = BoundedGrammar(PatternGrammar(states))
+    grammar._left = before = MOST_SECONDS / 2
+    drafts = list(states.forced(states.start).tokens)
+    for _ in range(50):
+        for token in drafts:
+            assert grammar.accept_tokens("", [token])
+        grammar.rollback(len(drafts))
+    assert grammar._left <= before
+    assert grammar.accept_tokens("", drafts)
+    assert grammar._left > before - MOST_SECONDS / 4
