@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import xgrammar
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -56,9 +55,9 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
                 key, ahead = answer
                 alternatives[key][ahead] = (legal, kept)
     if wide:
-        masked = logits[wide].float()
-        xgrammar.apply_token_bitmask_inplace(masked, torch.from_numpy(np.stack(masks)))
-        logits[wide] = masked.to(logits.dtype)
+        bits = np.stack(masks).view(np.uint8)
+        legal_bits = np.unpackbits(bits, axis=1, count=logits.shape[1], bitorder="little").view(np.bool_)
+        logits[wide] = logits[wide].masked_fill(~torch.from_numpy(legal_bits), float("-inf"))
 
 
 def _rows(scheduler_output: Any, grammar_output: Any, input_batch: Any) -> Iterator[tuple[str, int, int, int]]:
