@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from vllm.v1.outputs import LogprobsTensors, SamplerOutput
 
-Ints = NDArray[np.int64]
+from judges.engines.vllm.pattern_states import Ints
 
 NOTHING = -1
 """What vLLM reads as no token."""
@@ -24,9 +23,9 @@ def sample(sampler: Any, logits: torch.Tensor, metadata: Any, sampling: Any, col
     Args:
         sampler: vLLM's sampler.
         logits: ``[rows, vocabulary]``, constrained; a row for each draft of an answer, and one more.
-        columns: The tokens of the logits' columns, if they are not the whole vocabulary; then all answers are plain.
         metadata: vLLM's, with the drafts. Only greedy answers that ask for no log-probabilities have any.
         sampling: vLLM's, for the answers.
+        columns: The tokens of the logits' columns, if they are not the whole vocabulary; then all answers are plain.
     """
     counts = metadata.num_draft_tokens
     if columns is not None:

@@ -1,7 +1,7 @@
 """Constrains logits on a CPU by the few tokens that are legal, and reads their probabilities.
 
 vLLM masks whole rows, in float32, which for a vocabulary of 49,000 takes 300 us a row. Most rows of a judge's answer have few
-legal tokens: their logits are kept, and all others set at once.
+legal tokens (at most ``FEW``): their logits are kept, and all others set at once.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-
-FEW = 1024
-"""Number of legal tokens above which a row is masked as a whole, and its probabilities are not read."""
+from judges.engines.vllm.pattern_states import FEW, Ints
 
 
 def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logits: torch.Tensor) -> None:
@@ -48,9 +45,8 @@ def constrain(scheduler_output: Any, grammar_output: Any, input_batch: Any, logi
         few.append((row, legal))
         asked.append((key, ahead) if key in alternatives else None)
     if few:
-        for answer, (_, legal), kept in zip(
-            asked, few, _keep(logits, few, getattr(scheduler_output, "columns", None)), strict=True
-        ):
+        rows = _keep(logits, few, getattr(scheduler_output, "columns", None))
+        for answer, (_, legal), kept in zip(asked, few, rows, strict=True):
             if answer is not None:
                 key, ahead = answer
                 alternatives[key][ahead] = (legal, kept)
