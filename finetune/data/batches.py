@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from finetune.data.rows import Row
+from finetune.data.trees import in_trees, lay_out
 from finetune.training.recipe import Rows
 
 Batch = dict[str, Any]
@@ -63,7 +65,7 @@ class Packs(Dataset[list[Row]]):
     """Rows in packs.
 
     Attributes:
-        efficiency: Share of the capacity of non-empty packs that rows fill.
+        efficiency: Tokens of rows for each token of capacity of non-empty packs: up to 1, or more if beginnings are shared.
 
     Args:
         rows: At least one.
@@ -75,16 +77,26 @@ class Packs(Dataset[list[Row]]):
 
     def __init__(self, rows: Sequence[Row], how: Rows, *, at_once: int = 1, multiple: int = 1) -> None:
         self.lengths = [len(row.ids) for row in rows]
+        self.shared = how.packing == "shared"
         room = how.length * at_once
-        numbers = pack(self.lengths, room) if how.packing else _in_order(len(rows), at_once)
+        numbers = self._numbers(rows, how, room, at_once)
         self.filled = len(numbers)
         self.efficiency = efficiency(self.lengths, numbers, room)
-        self.packs = [[rows[number] for number in sorted(members)] for members in numbers]
+        self.packs = [[rows[number] for number in members] for members in numbers]
         self.packs += [[_EMPTY] for _ in range(-len(numbers) % multiple)]
+
+    def _numbers(self, rows: Sequence[Row], how: Rows, room: int, at_once: int) -> list[list[int]]:
+        if how.packing == "shared":
+            return in_trees(rows, room)
+        return [sorted(members) for members in pack(self.lengths, room)] if how.packing else _in_order(len(rows), at_once)
 
     def most_learned(self) -> int:
         """Most tokens with loss in one pack."""
-        return max(sum(row.learned for row in pack) for pack in self.packs)
+        return max(sum(len(row.learned) for row in pack) for pack in self.packs)
+
+    def collate(self, packs: Sequence[Sequence[Row]]) -> Batch:
+        """Concatenate packs, as ``collate`` does."""
+        return collate(packs, shared=self.shared)
 
     def __len__(self) -> int:
         return len(self.packs)
@@ -101,31 +113,43 @@ _EMPTY = Row("", np.zeros(1, np.int32), 1)
 """A row of one token without loss."""
 
 
-def collate(packs: Sequence[Sequence[Row]]) -> Batch:
+def collate(packs: Sequence[Sequence[Row]], *, shared: bool = False) -> Batch:
     """Concatenate packs.
 
+    Args:
+        packs: Rows that go together. To share, they stand in the order of their tokens.
+        shared: Whether the rows of a pack share what they begin with.
+
     Returns:
-        ``input_ids`` and ``position_ids``, ``(1, T)``; ``cu_seq_lens_q`` and ``cu_seq_lens_k``, ``(N + 1,)``, the starts of rows;
-        ``max_length_q`` and ``max_length_k``; ``places``, ``(L,)``, positions of the tokens before those with loss;
-        ``targets``, ``(L,)``, the tokens with loss; and the ids of ``rows``.
+        ``input_ids`` and ``position_ids``, ``(1, T)``; ``blocks`` and ``seen`` as in ``Layout``; ``places``,
+        ``(L,)``, positions of the tokens before those with loss; ``targets`` and ``weights``, ``(L,)``, the tokens with loss and
+        their weights; and the ids of ``rows``. If nothing is shared also ``cu_seq_lens_q`` and ``cu_seq_lens_k``, ``(N + 1,)``,
+        the starts of rows, and ``max_length_q`` and ``max_length_k``.
     """
     rows = [row for pack in packs for row in pack]
-    lengths = np.array([len(row.ids) for row in rows], np.int32)
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    ids = np.concatenate([row.ids for row in rows]).astype(np.int64)
-    # Token t predicts token t + 1, so the first of a row has no loss.
-    targets = np.concatenate(
-        [np.arange(start + max(row.answer, 1), start + len(row.ids)) for row, start in zip(rows, starts, strict=False)]
-    ).astype(np.int64)
-    boundaries, longest = torch.from_numpy(starts), int(lengths.max())
-    return {
-        "input_ids": torch.from_numpy(ids)[None],
-        "position_ids": torch.from_numpy(np.concatenate([np.arange(length) for length in lengths]))[None],
-        "cu_seq_lens_q": boundaries,
-        "cu_seq_lens_k": boundaries,
-        "max_length_q": longest,
-        "max_length_k": longest,
-        "places": torch.from_numpy(targets - 1),
-        "targets": torch.from_numpy(ids[targets]),
+    laid = [lay_out(pack, shared=shared) for pack in packs]
+    starts = np.cumsum([0, *(len(layout.ids) for layout in laid)])
+    numbers = np.cumsum([0, *(len(layout.blocks) for layout in laid)])
+    tokens = [places + start for layout, start in zip(laid, starts, strict=False) for places in layout.places]
+    learned = [row.learned for row in rows]
+
+    def joined(parts: Iterable[NDArray[Any]], dtype: type) -> torch.Tensor:
+        return torch.from_numpy(np.concatenate(list(parts)).astype(dtype))
+
+    batch = {
+        "input_ids": joined((layout.ids for layout in laid), np.int64)[None],
+        "position_ids": joined((layout.positions for layout in laid), np.int64)[None],
+        "blocks": [block.after(int(number)) for layout, number in zip(laid, numbers, strict=False) for block in layout.blocks],
+        "seen": [torch.from_numpy(seen) for layout in laid for seen in layout.seen],
+        "places": joined((place[positions - 1] for place, positions in zip(tokens, learned, strict=True)), np.int64),
+        "targets": joined((row.target(positions) for row, positions in zip(rows, learned, strict=True)), np.int64),
+        "weights": joined((row.weight(positions) for row, positions in zip(rows, learned, strict=True)), np.float32),
         "rows": [row.id for row in rows if row.id],
     }
+    return batch if shared else batch | _starts([len(row.ids) for row in rows])
+
+
+def _starts(lengths: Sequence[int]) -> Batch:
+    """Where rows start, as kernels for rows of varying lengths take it."""
+    starts = torch.from_numpy(np.cumsum([0, *lengths]).astype(np.int32))
+    return {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts, "max_length_q": max(lengths), "max_length_k": max(lengths)}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
 from evals.data.tasks import Instance, Task
 from evals.generation import prompt
 from judges.data.rows import Row, read_rows
@@ -18,12 +20,35 @@ SPEAKERS = {"user": "user", "human": "user", "assistant": "assistant", "gpt": "a
 """Roles by the names that data sets give speakers, in any case."""
 
 
+class Span(BaseModel):
+    """A part of an answer that has loss."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    start: int = Field(ge=0, description="Its first character.")
+    end: int = Field(description="The character after its last.")
+    weight: float = Field(1.0, gt=0, description="Weight of each of its tokens in the loss.")
+    shown: str | None = Field(
+        None, description="What the model reads in its place when it learns what follows; itself by default."
+    )
+
+
+SPANS = TypeAdapter(tuple[Span, ...])
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A prompt and its answer: ``messages`` in their order, of which the last is the answer."""
+    """A prompt and its answer.
+
+    Attributes:
+        id: The row's.
+        messages: In their order; the last is the answer.
+        learn: The parts of the answer that have loss; all of it if there are none.
+    """
 
     id: str
     messages: tuple[Message, ...]
+    learn: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +63,7 @@ def read_conversations(path: Path) -> Iterator[Conversation | Rejected]:
     """Read the rows of a file.
 
     A row has ``messages`` of ``role`` and ``content``; or ``conversations`` of ``from`` and ``value``; or a ``prompt`` and its
-    ``completion``.
+    ``completion``. It may have ``learn``, a list of ``Span``: the parts of the answer that have loss.
 
     Raises:
         MagistrateError: The file does not exist, or is of an unknown kind.
@@ -74,7 +99,26 @@ def _read(row: Row) -> Conversation | Rejected:
         raise MagistrateError(f"the last turn is the {messages[-1].role}'s: end with the assistant's answer")
     if len(messages) == 1:
         raise MagistrateError("there is only an answer: put a prompt before it")
-    return Conversation(row.id, messages)
+    return Conversation(row.id, messages, _spans(row.sample.get("learn"), len(messages[-1].content)))
+
+
+def _spans(value: Any, length: int) -> tuple[Span, ...]:
+    if value is None:
+        return ()
+    try:
+        spans = SPANS.validate_python(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise MagistrateError(f"field `learn`{place and f', {place}'}: {fault['msg']}") from None
+    ends = [0, *(span.end for span in spans)]
+    for span, end in zip(spans, ends, strict=False):
+        if not end <= span.start < span.end <= length:
+            raise MagistrateError(
+                f"field `learn`: the span from {span.start} to {span.end} is empty, overlaps the one before it, or is outside the"
+                f" answer of {length} characters"
+            )
+    return spans
 
 
 def _turns(value: Any, field: str, role: str, content: str) -> tuple[Message, ...]:

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from finetune.data.conversations import Conversation, Rejected
 from judges.engines.chat import ChatTokenizer
+from judges.engines.token_texts import added_texts
 from judges.errors import MagistrateError
+from judges.judge import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +21,31 @@ class Row:
 
     Attributes:
         id: The conversation's.
-        ids: ``(T,)`` token ids.
-        answer: Position of the first token of the answer. It and all tokens after it have loss, and no others.
+        ids: ``(T,)`` token ids that the model reads.
+        answer: Position of the first token of the answer.
+        targets: ``(T - answer,)`` ids of the answer as it is learned; ``None`` if it is what the model reads.
+        weights: ``(T - answer,)`` weight of each of its tokens in the loss; ``None`` if all have the same.
     """
 
     id: str
     ids: NDArray[np.int32]
     answer: int
+    targets: NDArray[np.int32] | None = None
+    weights: NDArray[np.float32] | None = None
 
     @property
-    def learned(self) -> int:
-        """Number of tokens with loss."""
-        return len(self.ids) - self.answer
+    def learned(self) -> NDArray[np.int64]:
+        """Positions of the tokens with loss. The first of a row has nothing before it and so never has any."""
+        answer = np.arange(self.answer, len(self.ids))
+        return answer[answer > 0] if self.weights is None else answer[(self.weights > 0) & (answer > 0)]
+
+    def target(self, position: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The tokens to learn at positions of the answer."""
+        return self.ids[position] if self.targets is None else self.targets[position - self.answer]
+
+    def weight(self, position: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The weights in the loss of positions of the answer."""
+        return np.ones(len(position), np.float32) if self.weights is None else self.weights[position - self.answer]
 
 
 def encode(
@@ -63,4 +78,30 @@ def _encoded(conversation: Conversation, chat: ChatTokenizer, length: int) -> Ro
         return Rejected(conversation.id, str(error))
     if len(ids) > length:
         return Rejected(conversation.id, f"it has {len(ids):,} tokens, and a row may have {length:,}")
-    return Row(conversation.id, np.asarray(ids, np.int32), answer)
+    read = np.asarray(ids, np.int32)
+    if not conversation.learn:
+        return Row(conversation.id, read, answer)
+    return _with_spans(Row(conversation.id, read, answer), conversation, chat)
+
+
+def _with_spans(row: Row, conversation: Conversation, chat: ChatTokenizer) -> Row | Rejected:
+    """Weigh the answer's tokens by the spans that they are in. What is shown in their place is read, if it has as many tokens."""
+    *prompt, answer = conversation.messages
+    targets = row.ids[row.answer :]
+    ends = np.cumsum([len(text) for text in added_texts(chat.tokenizer, targets.tolist())])
+    starts = ends - np.diff(ends, prepend=0)
+    weights = np.zeros(len(targets), np.float32)
+    shown = answer.content
+    for span in sorted(conversation.learn, key=lambda span: -span.start):
+        inside = (starts < span.end) & (ends > span.start)
+        weights[inside] = np.maximum(weights[inside], span.weight)
+        if span.shown is not None:
+            shown = shown[: span.start] + span.shown + shown[span.end :]
+    if not weights.any():
+        return Rejected(row.id, "no token of the answer has a weight: check its `learn`")
+    end = int(np.flatnonzero(weights)[-1]) + 1  # nothing is learned after it
+    ids, start = chat.encode_answered([*prompt, Message(answer.role, shown)])
+    read = np.asarray(ids, np.int32)
+    outside = np.flatnonzero(weights == 0) + row.answer
+    same = start == row.answer and len(read) == len(row.ids) and bool((read[outside] == row.ids[outside]).all())
+    return Row(row.id, (read if same else row.ids)[: row.answer + end], row.answer, targets[:end], weights[:end])

@@ -1,4 +1,4 @@
-"""Attention within each of several concatenated rows.
+"""Attention within each row of a pack, of which several may share their beginning.
 
 transformers isolates packed rows by a mask over all pairs of positions, and only if no mask is given, positions restart and there
 is no cache; otherwise rows silently leak into each other. Here they are isolated by construction.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,8 +16,13 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
+from finetune.data.trees import Block
+
 ISOLATED = "magistrate_isolated"
 """Its name in transformers."""
+
+MOST_PRODUCTS = 1 << 20
+"""Pairs of tokens of a block whose products a CPU computes and keeps at once."""
 
 
 def register() -> str:
@@ -28,8 +33,8 @@ def register() -> str:
 
 
 def kernel(device: torch.device, dtype: torch.dtype) -> str:
-    """Name the kernel used on a device, for the log."""
-    return "flash attention of varying lengths" if _has_varlen(device, dtype) else "scaled dot product attention, a row at a time"
+    """Name the kernel used on a device for rows that share nothing, for the log."""
+    return "flash attention of varying lengths" if _has_varlen(device, dtype) else "a block of rows at a time"
 
 
 def isolated(
@@ -40,8 +45,10 @@ def isolated(
     attention_mask: Tensor | None,
     *,
     scaling: float,
-    cu_seq_lens_q: Tensor,
-    max_length_q: int,
+    blocks: Sequence[Block],
+    seen: Sequence[Tensor],
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int = 0,
     dropout: float = 0.0,
     **_: Any,
 ) -> tuple[Tensor, None]:
@@ -52,30 +59,43 @@ def isolated(
         query: ``(1, H, T, D)``; key and value ``(1, G, T, D)`` with G dividing H.
         attention_mask: Always ``None``.
         scaling: Factor of the products before the softmax.
-        cu_seq_lens_q: ``(N + 1,)`` starts of the rows, and T.
-        max_length_q: Length of the longest row.
+        blocks: Runs of tokens that are T together, and the earlier ones that they see.
+        seen: For each block ``(n, m + n)``: whether each of its n tokens sees each of its ancestors' m, and its own.
+        cu_seq_lens_q: ``(N + 1,)`` starts of the rows, and T, if no row shares its beginning.
+        max_length_q: Length of the longest row, likewise.
         dropout: Share of weights to drop.
 
     Returns:
         ``(1, T, H, D)``, and ``None`` for the weights.
     """
     assert attention_mask is None
-    if dropout == 0 and _has_varlen(query.device, query.dtype):
+    if dropout == 0 and cu_seq_lens_q is not None and _has_varlen(query.device, query.dtype):
         return _varlen(query, key, value, cu_seq_lens_q, max_length_q, scaling), None
-    starts = cu_seq_lens_q.tolist()
-    parts = [
-        nn.functional.scaled_dot_product_attention(
-            query[:, :, start:end],
-            key[:, :, start:end],
-            value[:, :, start:end],
-            dropout_p=dropout,
-            is_causal=True,
-            scale=scaling,
-            enable_gqa=query.shape[1] != key.shape[1],
-        )
-        for start, end in itertools.pairwise(starts)
-    ]
-    return torch.cat(parts, dim=2).transpose(1, 2), None
+    queries, keys, values = (part.split([block.length for block in blocks], dim=2) for part in (query, key, value))
+    outputs = []
+    for number, (block, mask) in enumerate(zip(blocks, seen, strict=True)):
+        runs = (*block.ancestors, number)
+        own = [torch.cat([part[run] for run in runs], dim=2) if len(runs) > 1 else part[number] for part in (keys, values)]
+        compute = _in_products if query.device.type == "cpu" and mask.numel() <= MOST_PRODUCTS else _in_a_kernel
+        outputs.append(compute(queries[number], own[0], own[1], mask, scaling, dropout))
+    return torch.cat(outputs, dim=2).transpose(1, 2), None
+
+
+def _in_a_kernel(query: Tensor, key: Tensor, value: Tensor, seen: Tensor, scaling: float, dropout: float) -> Tensor:
+    grouped = query.shape[1] != key.shape[1]
+    return nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=seen, dropout_p=dropout, scale=scaling, enable_gqa=grouped
+    )
+
+
+def _in_products(query: Tensor, key: Tensor, value: Tensor, seen: Tensor, scaling: float, dropout: float) -> Tensor:
+    """Compute attention by matrix products: on a CPU, that takes less time than PyTorch's kernel if blocks are small."""
+    (_, heads, length, width), groups = query.shape, key.shape[1]
+    grouped = (query * scaling).reshape(groups, heads // groups * length, width)
+    scores = (grouped @ key[0].transpose(1, 2)).view(groups, heads // groups, length, -1)
+    scores.add_(torch.zeros(seen.shape, dtype=query.dtype).masked_fill_(~seen, float("-inf")))
+    weights = nn.functional.dropout(scores.softmax(dim=-1), dropout)
+    return (weights.view(groups, heads // groups * length, -1) @ value[0]).view(1, heads, length, width)
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

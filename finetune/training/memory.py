@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from finetune.training.attention import MOST_PRODUCTS
 from finetune.training.recipe import Recipe
 from judges.errors import MagistrateError
 
@@ -17,7 +18,7 @@ BYTES = {"8bit": 1.0, "nf4": 0.53, "bfloat16": 2.0, "float32": 4.0}
 
 ACTIVATIONS_KEPT = 34
 """Vectors of hidden width that a layer keeps for its gradient, without gradient checkpointing: Korthikanti et al. 2022, section
-4.1, less the attention scores, which no kernel used here keeps."""
+4.1, less the attention scores, which no kernel used on a GPU keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,14 @@ class Need:
         )
 
 
-def need(recipe: Recipe, folder: Path, learned: int) -> Need:
+def need(recipe: Recipe, folder: Path, learned: int, device: torch.device) -> Need:
     """Estimate a training's memory from the base's shape, without loading it.
 
     Args:
         recipe: How the base is trained.
         folder: The base's folder.
         learned: Most tokens of answers that a process takes at once.
+        device: What trains it.
     """
     config = AutoConfig.from_pretrained(str(folder))
     with torch.device("meta"):
@@ -76,6 +78,8 @@ def need(recipe: Recipe, folder: Path, learned: int) -> Need:
     kept = tokens * width * number
     # With checkpointing each layer keeps its input, and one layer at a time everything it needs.
     widest = ACTIVATIONS_KEPT * max(1.0, config.intermediate_size / (4 * width)) * kept
+    if device.type == "cpu":
+        widest += tokens * min(recipe.rows.length, MOST_PRODUCTS**0.5) * config.num_attention_heads * number
     activations = layers * kept + widest if recipe.training.gradient_checkpointing else layers * widest
     optimizer = 2 if recipe.training.optimizer == "adamw_8bit" else 8
     return Need(

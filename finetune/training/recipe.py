@@ -40,7 +40,10 @@ class Rows(Part):
     """Length and packing of rows."""
 
     length: int = Field(gt=0, description="Most tokens of a row.")
-    packing: bool = Field(True, description="Whether several rows share a pack. They are isolated from each other.")
+    packing: bool | Literal["shared"] = Field(
+        True,
+        description="Whether rows share a pack, isolated from each other; `shared`: what they begin with alike is computed once.",
+    )
 
 
 class Training(Part):

@@ -132,7 +132,7 @@ def train(
     validation = Packs(data.validation, recipe.rows, at_once=at_once)
     args = arguments(recipe, rate, folder, seed=seed, device=device, processes=processes, report_to=report_to)
     if is_first():
-        needed = memory.need(recipe, base, max(packs.most_learned(), validation.most_learned()))
+        needed = memory.need(recipe, base, max(packs.most_learned(), validation.most_learned()), device)
         log.info("memory: %s", needed)
         memory.check(needed, *memory.free(device))
     model = add_adapter(load_base(recipe, base, device), recipe, seed)

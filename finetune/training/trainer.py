@@ -16,7 +16,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils import is_liger_kernel_available
 
-from finetune.data.batches import Batch, Packs, collate
+from finetune.data.batches import Batch, Packs
 from finetune.training import checkpoints
 from finetune.training.recipe import Recipe
 from judges.errors import MagistrateError
@@ -114,7 +114,7 @@ class AnswerTrainer(Trainer):
     """Trains an adapter on packed rows."""
 
     def __init__(self, model: Any, args: TrainingArguments, rows: Packs, validation: Packs, listener: Listener) -> None:
-        super().__init__(model=model, args=args, train_dataset=rows, eval_dataset=validation, data_collator=collate)
+        super().__init__(model=model, args=args, train_dataset=rows, eval_dataset=validation, data_collator=rows.collate)
         for callback in (PrinterCallback, ProgressCallback):
             self.remove_callback(callback)
         self.add_callback(_FiniteCheck(self))
@@ -130,23 +130,23 @@ class AnswerTrainer(Trainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[Batch], num_batches: int, device: torch.device
     ) -> tuple[list[Batch], Tensor]:
-        """Get the batches of a step, and the number of tokens with loss in all of them, over all processes."""
+        """Get the batches of a step, and the weight of the tokens with loss in all of them, over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         self.names = [name for batch in batches for name in batch["rows"]]
         self.losses = []
         counts = torch.tensor(
-            [sum(batch[field].numel() for batch in batches) for field in ("targets", "input_ids")], device=device
+            [[float(batch["weights"].sum()), batch["input_ids"].numel()] for batch in batches], dtype=torch.float64, device=device
         )
-        learned, read = self.accelerator.reduce(counts, "sum")
+        learned, read = self.accelerator.reduce(counts.sum(dim=0), "sum")
         self.tokens += int(read)
         return batches, learned
 
     def compute_loss(
         self, model: nn.Module, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Tensor | int | None = None
     ) -> Any:
-        """Compute a batch's share of its step's loss: the sum over its answers' tokens, over the tokens of the step."""
+        """Compute a batch's share of its step's loss: the sum over its answers' tokens, over the weight of the step's."""
         total = _loss(model, inputs)
-        count = num_items_in_batch if num_items_in_batch is not None else inputs["targets"].numel()
+        count = num_items_in_batch if num_items_in_batch is not None else inputs["weights"].sum()
         # Gradients are averaged over processes, and this loss must be summed.
         loss = total / count * self.accelerator.num_processes
         self.losses.append(loss.detach())
@@ -159,10 +159,10 @@ class AnswerTrainer(Trainer):
         mine = range(self.accelerator.process_index, len(self.eval_dataset), self.accelerator.num_processes)
         total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
         self.model.eval()
-        for batch in DataLoader(Subset(self.eval_dataset, list(mine)), batch_size=1, collate_fn=collate):
+        for batch in DataLoader(Subset(self.eval_dataset, list(mine)), batch_size=1, collate_fn=self.eval_dataset.collate):
             batch = self._prepare_inputs(batch)
             with torch.no_grad(), self.compute_loss_context_manager():
-                total += torch.stack([_loss(self.model, batch).double(), torch.as_tensor(batch["targets"].numel()).to(total)])
+                total += torch.stack([_loss(self.model, batch).double(), batch["weights"].sum().double()])
         loss, tokens = self.accelerator.reduce(total, "sum").tolist()
         metrics = {"eval_loss": loss / tokens, "eval_tokens": tokens, "eval_runtime": time.perf_counter() - began}
         self.log(metrics)
@@ -187,10 +187,10 @@ class AnswerTrainer(Trainer):
 
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
-    """Sum the losses of the tokens of a batch's answers. Only their logits are computed."""
-    shown = {key: value for key, value in batch.items() if key not in ("places", "targets", "rows")}
+    """Sum the weighted losses of the tokens of a batch's answers. Only their logits are computed."""
+    shown = {key: value for key, value in batch.items() if key not in ("places", "targets", "weights", "rows")}
     logits = model(**shown, use_cache=False, logits_to_keep=batch["places"]).logits[0]
-    return nn.functional.cross_entropy(logits.float(), batch["targets"], reduction="sum")
+    return nn.functional.cross_entropy(logits.float(), batch["targets"], reduction="none") @ batch["weights"]
 
 
 def sum_of_norms(model: nn.Module) -> Tensor:

@@ -10,6 +10,9 @@ from typing import Any
 
 from judges.judge import Judge, Sample
 
+FREE_TEXT = 0.05
+"""Weight in the loss of a token of free text. Keys and brackets have none: the schema forces them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -18,10 +21,12 @@ class Choice:
     Attributes:
         value: The right one, as JSON has it.
         legal: All that the judge's schema allows.
+        weight: Its weight in the loss.
     """
 
     value: Any
     legal: Sequence[Any]
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def rows(example: Example, name: str, rng: random.Random) -> Iterator[dict[str, 
         rng: Draws the scores that the model reads in place of those it has given before.
 
     Yields:
-        ``id``, ``kind``, ``messages``, and ``scores``: start and end of each in the answer, and another legal score of its type.
+        ``id``, ``kind``, ``messages``, and ``learn``: the scores in the answer, and for each a legal one that is shown instead.
     """
     prompts = example.judge.render(example.sample).prompts
     for number, (prompt, answer) in enumerate(zip(prompts, example.answers, strict=True)):
@@ -65,7 +70,7 @@ def rows(example: Example, name: str, rng: random.Random) -> Iterator[dict[str, 
             "id": f"{name}.{number}",
             "kind": example.kind,
             "messages": [*messages, {"role": "assistant", "content": text.written}],
-            "scores": text.scores,
+            "learn": text.learn,
         }
 
 
@@ -75,13 +80,18 @@ class _Text:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.written = ""
-        self.scores: list[tuple[int, int, str]] = []
+        self.learn: list[dict[str, Any]] = []
 
     def add(self, value: Any) -> None:
         if isinstance(value, Choice):
             start = len(self.written)
             self.written += _dumped(value.value)
-            self.scores.append((start, len(self.written), _dumped(self.rng.choice(value.legal))))
+            shown = _dumped(self.rng.choice(value.legal))
+            self.learn.append({"start": start, "end": len(self.written), "weight": value.weight, "shown": shown})
+        elif isinstance(value, str) and value:
+            start = len(self.written)
+            self.written += _dumped(value)
+            self.learn.append({"start": start, "end": len(self.written), "weight": FREE_TEXT})
         elif isinstance(value, Mapping):
             self._members("{}", [(f"{_dumped(key)}: ", member) for key, member in value.items()])
         elif isinstance(value, list | tuple):

@@ -49,7 +49,7 @@ def rows(*lengths: int, seed: int = 0) -> list[Row]:
 
 def logits(model: Any, packed: list[Row]) -> torch.Tensor:
     batch = collate([packed])
-    shown = {key: value for key, value in batch.items() if key not in ("places", "targets", "rows")}
+    shown = {key: value for key, value in batch.items() if key not in ("places", "targets", "weights", "rows")}
     with torch.no_grad():
         found: torch.Tensor = model(**shown, use_cache=False).logits[0]
     return found
@@ -64,6 +64,7 @@ def test_a_batch_says_where_rows_begin_and_what_is_learned() -> None:
     assert batch["max_length_q"] == batch["max_length_k"] == 4
     assert batch["places"].tolist() == [1, 2, 4, 5]
     assert batch["targets"].tolist() == [7, 8, 10, 11]
+    assert batch["weights"].tolist() == [1, 1, 1, 1]
     assert batch["rows"] == ["a", "b"]
 
 
@@ -121,6 +122,47 @@ def test_gradients_of_packed_rows_are_those_of_each(recipe: Recipe, model: Any) 
     apart = gradient([[[row]] for row in packed])
     assert float(together.abs().max()) > 0
     torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5)
+
+
+def beginning_alike(seed: int = 0) -> list[Row]:
+    """Rows of two tasks, each with contexts of several answers, in the order of their tokens."""
+    chance = np.random.default_rng(seed)
+
+    def drawn(length: int) -> list[int]:
+        return chance.integers(10, 4000, length).tolist()
+
+    made = []
+    for task in (drawn(90), drawn(500)):
+        for _ in range(3):
+            context = [*task, *drawn(30)]
+            made += [(context + drawn(int(chance.integers(3, 20))), drawn(6)) for _ in range(3)]
+    made.sort()
+    weights = np.array([1, 0, 2, 0, 0.5, 0], np.float32)
+    return [
+        Row(str(number), np.array([*prompt, *answer], np.int32), len(prompt), np.array(answer, np.int32), weights)
+        for number, (prompt, answer) in enumerate(made)
+    ]
+
+
+def test_rows_that_share_their_beginnings_have_the_loss_and_gradient_of_each(recipe: Recipe) -> None:
+    together = beginning_alike()
+    adapted: PeftModel = add_adapter(load_base(recipe, locate(recipe), CPU), recipe, seed=3)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.02)
+    losses, gradients = [], []
+    for packs, shared in (([together], True), ([[row] for row in together], False)):
+        adapted.zero_grad()
+        loss = sum(_loss(adapted, collate([pack], shared=shared)) for pack in packs)
+        loss.backward()
+        losses.append(float(loss))
+        gradients.append(torch.cat([one.grad.flatten() for one in adapted.parameters() if one.grad is not None]))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert float(gradients[0].abs().max()) > 0
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-3, atol=1e-4)
+    apart = sum(len(row.ids) for row in together)
+    assert collate([together], shared=True)["input_ids"].numel() < apart / 4
 
 
 def test_the_adapter_is_float32_changes_nothing_at_first_and_is_all_that_learns(recipe: Recipe, model: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from evals.data.tasks import Task, read_dataset
-from finetune.data.conversations import Conversation, Rejected, of_task, read_conversations
+from finetune.data.conversations import Conversation, Rejected, Span, of_task, read_conversations
 from finetune.data.rows import Row, encode
 from finetune.training.recipe import Recipe
 from judges.engines.chat import ChatTokenizer
@@ -98,7 +98,7 @@ def test_token_by_token_what_is_asked_and_what_is_learned(name: str) -> None:
     learned = chat.tokenizer.decode(row.ids[row.answer :], clean_up_tokenization_spaces=False)
     end = {"chatml": "<|end_of_text|>"}.get(name, chat.tokenizer.eos_token)
     assert learned == (f" It is 4. {end}" if name == "llama-2" else f"It is 4.{end}"), "the answer, and where it ends"
-    assert row.learned == len(row.ids) - row.answer
+    assert row.learned.tolist() == list(range(row.answer, len(row.ids)))
 
 
 @pytest.mark.parametrize("name", ["llama-2", "llama-3", "llama-3.1", "our own"])
@@ -120,6 +120,50 @@ def test_only_the_last_answer_is_learned(name: str) -> None:
     assert "later answer" in learned
     assert "earlier" not in learned
     assert "earlier answer" in chat.tokenizer.decode(row.ids[: row.answer])
+
+
+def test_spans_are_learned_as_they_are_and_read_as_they_are_shown() -> None:
+    chat = chat_of(None)
+    prompt, answer = Message("user", "Judge."), '{"a": 4, "why": "It is 4.", "b": 2}'
+    spans = (
+        Span(start=6, end=7, shown="1"),
+        Span(start=16, end=26, weight=0.5),
+        Span(start=33, end=34, shown="0"),
+    )
+    row = row_of(chat, Conversation("one", (prompt, Message("assistant", answer)), spans))
+    read = '{"a": 1, "why": "It is 4.", "b": 0'
+    assert chat.tokenizer.decode(row.ids[row.answer :]) == read, "nothing stands after what is learned last"
+    learned = row.learned
+    texts = [chat.tokenizer.decode([int(token)]) for token in row.target(learned)]
+    assert texts[0] == "4"
+    assert "It is 4." in "".join(texts[1:-1])
+    assert texts[-1] == "2"
+    assert row.weight(learned).tolist() == [1.0, *[0.5] * (len(texts) - 2), 1.0]
+
+
+def test_what_has_other_tokens_than_the_answer_is_not_shown() -> None:
+    chat = chat_of(None)
+    messages = (Message("user", "Judge."), Message("assistant", '{"a": 4}'))
+    row = row_of(chat, Conversation("one", messages, (Span(start=6, end=7, shown="four or five"),)))
+    assert chat.tokenizer.decode(row.ids[row.answer :]) == '{"a": 4'
+
+
+@pytest.mark.parametrize(
+    ("learn", "reason"),
+    [
+        ("all", "field `learn`: Input should be a valid tuple"),
+        ([{"start": 0}], "field `learn`, 0.end: Field required"),
+        ([{"start": 0, "end": 1, "weight": 0}], "field `learn`, 0.weight: Input should be greater than 0"),
+        ([{"start": 2, "end": 9}], "the span from 2 to 9 is empty, overlaps the one before it, or is outside the answer of 8"),
+        ([{"start": 2, "end": 4}, {"start": 3, "end": 5}], "the span from 3 to 5 is empty, overlaps the one before it"),
+    ],
+)
+def test_a_faulty_span_is_told(tmp_path: Path, learn: object, reason: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"prompt": "Judge.", "completion": '{"a": 4}', "learn": learn}) + "\n")
+    (row,) = read_conversations(file)
+    assert isinstance(row, Rejected)
+    assert reason in row.reason
 
 
 pieces = st.lists(

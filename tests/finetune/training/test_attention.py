@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from finetune.data.rows import Row
+from finetune.data.trees import lay_out
 from finetune.training.attention import isolated, kernel
 
 LENGTHS = [5, 64, 1, 130]
@@ -33,7 +36,20 @@ def by_hand(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor
 def check(device: str, dtype: torch.dtype, groups: int, tolerance: float) -> None:
     query, key, value = parts(device, dtype, groups)
     starts = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0).tolist()], dtype=torch.int32, device=device)
-    found, weights = isolated(nn.Module(), query, key, value, None, scaling=0.2, cu_seq_lens_q=starts, max_length_q=max(LENGTHS))
+    laid = lay_out([Row("", np.zeros(length, np.int32), length) for length in LENGTHS], shared=False)
+    seen = [torch.from_numpy(mask).to(device) for mask in laid.seen]
+    found, weights = isolated(
+        nn.Module(),
+        query,
+        key,
+        value,
+        None,
+        scaling=0.2,
+        blocks=laid.blocks,
+        seen=seen,
+        cu_seq_lens_q=starts,
+        max_length_q=max(LENGTHS),
+    )
     assert weights is None
     wanted = by_hand(query, key, value, 0.2)
     assert found.shape == wanted.shape == (1, sum(LENGTHS), 4, 32)
@@ -47,9 +63,11 @@ def check(device: str, dtype: torch.dtype, groups: int, tolerance: float) -> Non
         torch.testing.assert_close(ours, theirs, rtol=4 * tolerance, atol=4 * tolerance)
 
 
+@pytest.mark.parametrize("most", [1 << 20, 0])
 @pytest.mark.parametrize("groups", [4, 2])
-def test_a_row_at_a_time_is_attention_with_a_mask(groups: int) -> None:
-    assert kernel(torch.device("cpu"), torch.float32) == "scaled dot product attention, a row at a time"
+def test_a_block_at_a_time_is_attention_with_a_mask(groups: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("finetune.training.attention.MOST_PRODUCTS", most)
+    assert kernel(torch.device("cpu"), torch.float32) == "a block of rows at a time"
     check("cpu", torch.float32, groups, 1e-5)
 
 
