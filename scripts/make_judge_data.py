@@ -1,6 +1,6 @@
 """Make the rows that the embedded judge is trained on, and those that choose its checkpoint.
 
-    python scripts/make_judge_data.py ../shared/data -o judge-data/
+    python -m scripts.make_judge_data ../shared/data -o judge-data/
 
 Every score follows from how its sample was made; only GRADE's replies are rated by people. ``train.jsonl`` is for
 ``magistrate finetune train --recipe judge-135m``, ``validation.jsonl`` is made alike from dialogues and questions of other files.
@@ -15,11 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from judge_data import dialogues
-from judge_data.examples import Example, rows
-from judge_data.texts import Words
-
 from judges.data.files import atomic_write
+from scripts.judge_data import dialogues
+from scripts.judge_data.examples import Example, rows
+from scripts.judge_data.texts import Words
 
 Groups = Iterator[list[Example]]
 Source = Callable[[Path, str, random.Random], Groups]

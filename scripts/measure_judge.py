@@ -1,6 +1,6 @@
 """Measure a judge on held-out rows of ``make_judge_data.py``: how well its scores follow from how each sample was made.
 
-python scripts/measure_judge.py judge-data/validation.jsonl --base smollm2-135m --adapter judge/adapter
+python -m scripts.measure_judge judge-data/validation.jsonl --base smollm2-135m --adapter judge/adapter
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from judge_data.examples import Choice, Example
-from judge_data.texts import Words, break_grammar, nonsense, random_style, restyle, words_of
 from judges.llm_eval import FOUR_METRICS, LLMEval
+from scripts.judge_data.examples import Choice, Example
+from scripts.judge_data.texts import Words, break_grammar, nonsense, random_style, restyle, words_of
 
 Turns = list[str]
 Scores = dict[str, int]

@@ -129,7 +129,7 @@ def beginning_alike(seed: int = 0) -> list[Row]:
     chance = np.random.default_rng(seed)
 
     def drawn(length: int) -> list[int]:
-        return chance.integers(10, 4000, length).tolist()
+        return [int(token) for token in chance.integers(10, 4000, length)]
 
     made = []
     for task in (drawn(90), drawn(500)):
