@@ -21,9 +21,10 @@ NAMES = (  # noqa: SIM905
     "Ruth Paul Ella Harry Grace Noah Alice Victor Iris Peter Laura Simon Megan Alex Julia Greg Tina Ian Wendy Sean Holly Omar"
 ).split()
 COMMON_WORDS = """
-the to and a is for 's tells in of about but with they will that it asks wants thinks her on because are has his he at some she an go
-have be their him from by get so says as up take how then can out one was not going there this after while when also what which who
-them too if been should or all had person talk i you me my your we do don't i'm it's ok yes no well
+the to and a is for 's tells in of about but with they will that it asks wants thinks her on because are has his he at
+some she an go have be their him from by get so says as up take how then can out one was not going there this after
+while when also what which who them too if been should or all had person talk i you me my your we do don't i'm it's ok
+yes no well
 """
 COMMON = frozenset(COMMON_WORDS.split())
 
