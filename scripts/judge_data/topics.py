@@ -67,7 +67,7 @@ class Topics:
     def draw(self) -> Topic:
         """Draw a topic: half of made-up things, since a model cannot know these by heart."""
         while True:
-            (source,) = self.rng.choices(list(self.makers), (50, 30, 20))
+            (source,) = self.rng.choices(list(self.makers), (55, 25, 20))
             if topic := self.makers[source]():
                 return topic
 
@@ -75,7 +75,7 @@ class Topics:
         kind = self.rng.choice(self.kinds)
         it, pronoun = self._name(self.rng.choice(kind["things"])), kind.get("pronoun", "it")
         entries = self.rng.sample(kind["facts"], len(kind["facts"]))
-        count = min(self.rng.choice((1, 1, 2, 2, 2, 3, 3, 4)), len(entries) - 1)
+        count = min(self.rng.choice((1, 1, 2, 2, 3, 3, 3, 4)), len(entries) - 1)
         facts = [self._fact(entry, it, pronoun) for entry in entries]
         question = self._joined([entry["ask"] for entry in entries[:count]], it, pronoun)
         if count > 2 and self.rng.random() < 0.5:
@@ -85,7 +85,7 @@ class Topics:
 
     def of_questions(self) -> Topic | None:
         subject = self.rng.choice(list(self.subjects))
-        count = self.rng.choice((1, 1, 2, 2, 3))
+        count = self.rng.choice((1, 1, 2, 2, 3, 3))
         if len(self.subjects[subject]) < count + 2:
             return None
         drawn = self.rng.sample(self.subjects[subject], count + 2)
