@@ -12,43 +12,46 @@ import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from judges.data.files import atomic_write
-from scripts.judge_data import dialogues
-from scripts.judge_data.examples import Example, rows
-from scripts.judge_data.texts import Words
+from scripts.judge_data.attributes import attributes
+from scripts.judge_data.dialogues import rated, replies
+from scripts.judge_data.examples import rows
+from scripts.judge_data.grounded import grounded
+from scripts.judge_data.rubrics import rubrics
+from scripts.judge_data.sources import Split
+from scripts.judge_data.summaries import summaries
 
-Groups = Iterator[list[Example]]
-Source = Callable[[Path, str, random.Random], Groups]
+SOURCES = {
+    "replies": (replies, 9000),
+    "rated": (rated, 900),
+    "summaries": (summaries, 2500),
+    "grounded": (grounded, 1200),
+    "rubrics": (rubrics, 1000),
+    "attributes": (attributes, 600),
+}
+"""Source to its function and its number of groups for training. A source that ends is read again."""
 
-
-def replies(data: Path, split: str, rng: random.Random) -> Groups:
-    """Replies to DialogSum's dialogues, without end."""
-    train, dev = (dialogues.read_dialogues(data / "dialogsum" / f"dialogsum.{part}.jsonl") for part in ("train", "dev"))
-    words = Words([" ".join(turns) for turns in train])
-    maker = dialogues.Replies(train if split == "train" else dev, words, rng)
-    while True:
-        yield maker.group(dialogues.setting(rng))
-
-
-def rated(data: Path, split: str, rng: random.Random) -> Groups:
-    """GRADE's rated replies, of which every tenth is held out."""
-    train = dialogues.read_dialogues(data / "dialogsum" / "dialogsum.train.jsonl")
-    words = Words([" ".join(turns) for turns in train])
-    steps = dialogues.Replies(train[:800], words, rng).content_steps
-    groups = list(dialogues.rated(data / "grade" / "human_judgement.json", words, steps, rng, 3))
-    for number, group in enumerate(groups):
-        if (number % 10 == 0) == (split == "held-out"):
-            yield group
-
-
-SOURCES: dict[str, tuple[Source, int]] = {"replies": (replies, 9000), "rated": (rated, 900)}
-"""Source to its function, and its number of groups for training."""
-
-HELD_OUT = 0.015
+HELD_OUT = 0.02
 """Held-out groups for each one for training."""
+
+
+def made(data: Path, name: str, split: Split, groups: int, seed: int) -> Iterator[tuple[str, dict[str, object]]]:
+    """Make the rows of so many groups of a source, each with its kind."""
+    source = SOURCES[name][0]
+    rng = random.Random(f"{seed} {split} {name}")
+
+    def endless() -> Iterator[list[object]]:
+        while True:
+            yield from source(data, split, rng)  # type: ignore[misc]
+
+    for number, group in enumerate(islice(endless(), groups)):
+        for variant, example in enumerate(group):
+            for row in rows(example, f"{name}.{number}.{variant}", rng):  # type: ignore[arg-type]
+                yield f"{name}: {row['kind']}", row
 
 
 def main() -> None:
@@ -60,20 +63,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    for split, file, part in (
-        ("train", "train.jsonl", options.share),
-        ("held-out", "validation.jsonl", options.share * HELD_OUT),
-    ):
+    parts: tuple[tuple[Split, str, float], ...] = (("train", "train", 1.0), ("held-out", "validation", HELD_OUT))
+    for split, file, part in parts:
         lines, kinds = [], Counter[str]()
         for name in options.only or SOURCES:
-            source, groups = SOURCES[name]
-            rng = random.Random(f"{options.seed} {split} {name}")
-            for number, group in zip(range(max(1, round(groups * part))), source(options.data, split, rng), strict=False):
-                for variant, example in enumerate(group):
-                    kinds[f"{name}: {example.kind}"] += 1
-                    made = rows(example, f"{name}.{number}.{variant}", rng)
-                    lines += [json.dumps(row, ensure_ascii=False) for row in made]
-        atomic_write(options.output / file, "\n".join(lines) + "\n")
+            groups = max(1, round(SOURCES[name][1] * options.share * part))
+            for kind, row in made(options.data, name, split, groups, options.seed):
+                lines.append(json.dumps(row, ensure_ascii=False))
+                kinds[kind] += 1
+        atomic_write(options.output / f"{file}.jsonl", "\n".join(lines) + "\n")
         print(f"{file}: {len(lines):,} rows; " + ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items())))
 
 

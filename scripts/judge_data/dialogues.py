@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,16 @@ from typing import Any
 import numpy as np
 
 from judges.llm_eval import FOUR_METRICS, LLMEval
+from scripts.judge_data.damage import break_grammar
 from scripts.judge_data.examples import Choice, Example
-from scripts.judge_data.texts import Words, break_grammar, nonsense, random_style, restyle, words_of
+from scripts.judge_data.sources import Split, read_dialogues
+from scripts.judge_data.texts import Words, nonsense, random_style, restyle, words_of
 
 Turns = list[str]
 Scores = dict[str, int]
+
+DRAWS = 3
+"""Ratings of each rated reply."""
 
 REPLIES = 6
 """Replies to one context, at most."""
@@ -105,13 +109,10 @@ def setting(rng: random.Random) -> Setting:
     return Setting(LLMEval(metrics), {name: known[name][0] for name in names})
 
 
-def read_dialogues(path: Path) -> list[Turns]:
-    """The dialogues of a DialogSum file, each a list of turns without speaker tags; those under four turns are left out."""
-    dialogues = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        turns = [re.sub(r"^#Person\d#:\s*", "", turn).strip() for turn in json.loads(line)["dialogue"].split("\n")]
-        dialogues.append([turn for turn in turns if turn])
-    return [turns for turns in dialogues if len(turns) >= 4]
+def spoken(folder: Path, split: Split) -> list[Turns]:
+    """DialogSum's dialogues, each a list of turns without speaker tags; those under four turns are left out."""
+    dialogues = read_dialogues(folder, split, longest=10_000)
+    return [[turn.partition(":")[2].strip() for turn in dialogue.turns] for dialogue in dialogues]
 
 
 class Replies:
@@ -240,7 +241,7 @@ class Replies:
                 relevance, fitness, grammar, natural = 3, 2, 2, 1
         if kind in ("true", "random", "later", "near") and len(text.split()) >= 4 and rng.random() < 0.35:
             grammar = rng.randrange(5)
-            text = break_grammar(text, grammar, self.words, rng)
+            text = break_grammar(text, grammar, rng)
         return text, self._scores(text, relevance, fitness, grammar, natural, says_more=says_more)
 
     def _scores(self, text: str, relevance: int, fitness: int, grammar: int, natural: int, *, says_more: bool = True) -> Scores:
@@ -260,6 +261,15 @@ class Replies:
         }
         scores = {name: max(0, min(5, score)) for name, score in scores.items()}
         return scores | {"overall": round(sum(scores[name] for name in FOUR_METRICS) / 4)}
+
+    def rated(self, row: Mapping[str, str]) -> Example:
+        """A reply of GRADE's file, with the rating of one of those who rated it."""
+        rating = self.rng.choice(json.loads(row["HumanScores"]))
+        score = max(0, min(5, round((rating - 1) * 5 / 4 + self.rng.uniform(-0.3, 0.3))))
+        content = int(np.searchsorted(self.content_steps, self.words.mass(row["Response"])))
+        scores = {"content": content, "grammar": 5, "relevance": score, "appropriateness": score}
+        sample = {"context": row["Context"].split("|||"), "response": row["Response"]}
+        return FOUR.example(sample, scores, "rated", self.rng, ("content", "relevance", "appropriateness"))
 
     def _near(self, number: int, context: Sequence[str]) -> str:
         """A turn of another dialogue that shares a rare word with the context, or any turn."""
@@ -286,15 +296,12 @@ class Replies:
         for variant in range(REPLIES // 2):
             foreign, broken = (0.0, 0.0) if variant == 0 else (rng.choice((0, 0.3, 0.6, 1)), rng.choice((0, 0.4, 0.8)))
             strange = [at > 0 and rng.random() < foreign for at in range(len(turns))]
-            spoken = [rng.choice(rng.choice(self.dialogues)) if odd else turn for odd, turn in zip(strange, turns, strict=True)]
-            grades = [rng.randrange(4) if rng.random() < broken and len(turn.split()) > 3 else 5 for turn in spoken]
-            spoken = [
-                break_grammar(turn, grade, self.words, rng) if grade < 5 else turn
-                for turn, grade in zip(spoken, grades, strict=True)
-            ]
+            turned = [rng.choice(rng.choice(self.dialogues)) if odd else turn for odd, turn in zip(strange, turns, strict=True)]
+            grades = [rng.randrange(4) if rng.random() < broken and len(turn.split()) > 3 else 5 for turn in turned]
+            turned = [break_grammar(turn, grade, rng) if grade < 5 else turn for turn, grade in zip(turned, grades, strict=True)]
             grammar, relevance = round(sum(grades) / len(turns)), 5 - round(5 * sum(strange) / len(turns))
-            scores = self._scores(max(spoken, key=len), relevance, relevance, grammar, relevance)
-            examples.append(asked.example({"dialogue": [restyle(turn, style) for turn in spoken]}, scores, "dialogue", rng))
+            scores = self._scores(max(turned, key=len), relevance, relevance, grammar, relevance)
+            examples.append(asked.example({"dialogue": [restyle(turn, style) for turn in turned]}, scores, "dialogue", rng))
         return examples
 
 
@@ -311,31 +318,24 @@ def _opposite(text: str, rng: random.Random) -> str | None:
     return " ".join(parts)
 
 
-def rated(path: Path, words: Words, steps: np.ndarray, rng: random.Random, draws: int) -> Iterator[list[Example]]:
-    """GRADE's replies: relevance and appropriateness as one of the people who rated each drew it.
+def replies(folder: Path, split: Split, rng: random.Random) -> Iterator[list[Example]]:
+    """Contexts of DialogSum's dialogues with replies, without end."""
+    maker = Replies(spoken(folder, split), _words(folder), rng)
+    while True:
+        yield maker.group(setting(rng))
 
-    Args:
-        path: ``human_judgement.json``.
-        words: Words of a corpus, for a reply's content.
-        steps: Bounds of the grades of content.
-        rng: Draws the raters.
-        draws: Ratings of each reply.
+
+def rated(folder: Path, split: Split, rng: random.Random) -> Iterator[list[Example]]:
+    """One pass over GRADE's replies: relevance and appropriateness as three of the people who rated each drew them.
+
+    Every tenth reply is held out.
     """
-    for row in json.loads(path.read_text(encoding="utf-8")):
-        ratings = json.loads(row["HumanScores"])
-        examples = []
-        for _ in range(draws):
-            score = round((rng.choice(ratings) - 1) * 5 / 4 + rng.uniform(-0.3, 0.3))
-            content = int(np.searchsorted(steps, words.mass(row["Response"])))
-            scores = {
-                "content": content,
-                "grammar": 5,
-                "relevance": score,
-                "appropriateness": score,
-                "natural": score,
-                "overall": score,
-            }
-            scores = {name: max(0, min(5, value)) for name, value in scores.items()}
-            sample = {"context": row["Context"].split("|||"), "response": row["Response"]}
-            examples.append(FOUR.example(sample, scores, "rated", rng, ("content", "relevance", "appropriateness")))
-        yield examples
+    maker = Replies(spoken(folder, "train")[:800], _words(folder), rng)
+    published = json.loads((folder / "grade" / "human_judgement.json").read_text(encoding="utf-8"))
+    chosen = [row for number, row in enumerate(published) if (number % 10 == 0) == (split == "held-out")]
+    for row in rng.sample(chosen, len(chosen)):
+        yield [maker.rated(row) for _ in range(DRAWS)]
+
+
+def _words(folder: Path) -> Words:
+    return Words([" ".join(turns) for turns in spoken(folder, "train")])

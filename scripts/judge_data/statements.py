@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from judge_data.sources import Question
+from scripts.judge_data.sources import Question
 
 VERB = (
     r"is|are|was|were|has|have|had|can|will|would|may|must|should|best \w+|most \w+|provides?|causes?|means|requires?|occurs?"

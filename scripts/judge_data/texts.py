@@ -1,4 +1,4 @@
-"""What is done to a text so that its faults are known: broken grammar, nonsense, the spelling of a corpus."""
+"""The words of a corpus, texts that say nothing, and the spellings of corpora."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-
-WRONG_FORMS: Mapping[str, str] = {
-    "is": "are", "are": "is", "was": "were", "were": "was", "do": "does", "does": "do", "has": "have", "have": "has",
-    "i": "me", "he": "him", "she": "her", "they": "them", "we": "us", "a": "an", "an": "a", "don't": "doesn't", "it's": "its",
-    "my": "me", "your": "you", "go": "goes", "went": "goed", "can": "can to", "will": "will be", "to": "for", "much": "many",
-    "good": "well", "than": "then", "this": "these", "these": "this", "there": "their", "not": "no", "get": "gets",
-}  # fmt: skip
-
-SHARES = (1.0, 0.6, 0.38, 0.2, 0.08)
-"""Share of a text's words that are broken, by its grade of grammar from 0 to 4."""
+from collections.abc import Sequence
 
 
 def words_of(text: str) -> list[str]:
@@ -48,33 +38,6 @@ class Words:
             math.fsum(self.rarity.get(word, 5.0) ** 2 for word in words) for words in (first & second, first, second)
         )
         return shared / math.sqrt(one_norm * other_norm) if shared else 0.0
-
-
-def break_grammar(text: str, grade: int, words: Words, rng: random.Random) -> str:
-    """Drop, repeat, swap, move or misform words; the lower the grade, from 4 to 0, the more of them."""
-    broken = text.split()
-    if grade == 0 and rng.random() < 0.7:
-        rng.shuffle(broken)
-        return " ".join(broken)
-    for _ in range(max(1, round(len(broken) * SHARES[grade]))):
-        at = rng.randrange(len(broken))
-        formed = [place for place, word in enumerate(broken) if word.lower() in WRONG_FORMS]
-        match rng.randrange(8):
-            case 0 if len(broken) > 3:
-                del broken[at]
-            case 1:
-                broken.insert(at, broken[at])
-            case 2:
-                broken.insert(at, rng.choice(words.common))
-            case 3:
-                broken.insert(rng.randrange(len(broken)), broken.pop(at))
-            case 4 | 5 | 6 if formed:
-                at = rng.choice(formed)
-                broken[at] = WRONG_FORMS[broken[at].lower()]
-            case _ if len(broken) > 1:
-                at = min(at, len(broken) - 2)
-                broken[at : at + 2] = reversed(broken[at : at + 2])
-    return " ".join(broken)
 
 
 def nonsense(words: Words, rng: random.Random) -> str:

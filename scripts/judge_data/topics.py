@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judge_data import damage
-from judge_data.sources import NAMES, Question, Split, draw_names, read_dialogues, read_questions
-from judge_data.statements import asked, clear, statement
+from scripts.judge_data import damage
+from scripts.judge_data.sources import NAMES, Question, Split, draw_names, read_dialogues, read_questions
+from scripts.judge_data.statements import asked, clear, statement
 
 STARTS = "Hal Bren Tor Mar Vel Ost Kir Lan Dor Sel Quin Fal Ar Nor Tal Wes Bel Cor Ild Pen Ras Gor Ul Mon".split()  # noqa: SIM905
 ENDS = "den wick ova mark holm ley ris ton berg ano stad mere vik ford ling sand ure aka".split()  # noqa: SIM905

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_data.examples import rows
-from judge_data.grounded import ANSWERABLE, UNANSWERABLE, Plan, Setting, _drawn, _example, grounded
-from judge_data.topics import Fact, Topic
 
 from judges.grouse import Grouse
+from scripts.judge_data.examples import rows
+from scripts.judge_data.grounded import ANSWERABLE, UNANSWERABLE, Plan, Setting, _drawn, _example, grounded
+from scripts.judge_data.topics import Fact, Topic
 
 NEEDED = tuple(Fact(f"Needed fact {n}.", (f"Needed fact {n}.",), (f"Wrong fact {n}.",)) for n in (1, 2))
 RELATED, UNPLACED = (Fact(f"{name} fact.", (f"{name} fact.",), (f"Changed {name}.",)) for name in ("Related", "Unplaced"))
