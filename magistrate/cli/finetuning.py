@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -221,17 +222,25 @@ def listeners(console: Console, name: str = "") -> Callable[[float], Listener]:
                 refresh_per_second=2,
             )
             self.task = self.progress.add_task("", total=None, rate=rate, speed=0.0, loss="-", validation="-")
+            self.validation: float | None = None
 
         def update(self, step: Step) -> None:
+            if not console.is_terminal:  # A log gets a line for each validation.
+                if step.validation != self.validation:
+                    self.validation = step.validation
+                    figures = f"loss {step.loss or math.nan:.3f}, validation {step.validation:.3f}"
+                    speed = f"{step.tokens_per_second:,.0f} tokens/s"
+                    console.print(f"step {step.step:,} of {step.steps:,}: {figures}, {speed}", highlight=False)
+                return
             if step.step == step.steps:
                 self.progress.stop()
             elif not self.progress.live.is_started:
                 self.progress.start()
-            figures: dict[str, Any] = {
+            shown: dict[str, Any] = {
                 name: "-" if value is None else f"{value:.3f}"
                 for name, value in (("loss", step.loss), ("validation", step.validation))
             }
-            self.progress.update(self.task, completed=step.step, total=step.steps, speed=step.tokens_per_second, **figures)
+            self.progress.update(self.task, completed=step.step, total=step.steps, speed=step.tokens_per_second, **shown)
 
     return Shown
 
