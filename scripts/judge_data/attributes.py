@@ -99,7 +99,7 @@ class Rated:
 
 def attributes(folder: Path, split: Split, rng: random.Random) -> Iterator[list[Example]]:
     """A stream without end: a list of attributes, and four inputs to rate on it."""
-    maker = Maker(read_dialogues(folder, split, 140), read_questions(folder, split), read_programs(folder, split), rng)
+    maker = Maker(read_dialogues(folder, split, longest=100), read_questions(folder, split), read_programs(folder, split), rng)
     makers = {maker.subjects: 26, maker.topics: 12, maker.themes: 14, maker.programs: 26, maker.summaries: 26}
     while True:
         yield rng.choices(list(makers), list(makers.values()))[0]()
