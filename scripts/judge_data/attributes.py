@@ -99,8 +99,8 @@ class Rated:
 
 def attributes(folder: Path, split: Split, rng: random.Random) -> Iterator[list[Example]]:
     """A stream without end: a list of attributes, and four inputs to rate on it."""
-    maker = Maker(read_dialogues(folder, split, 140), read_questions(folder, split), read_programs(folder, split), rng)
-    makers = {maker.subjects: 30, maker.topics: 14, maker.themes: 16, maker.programs: 24, maker.summaries: 20}
+    maker = Maker(read_dialogues(folder, split, longest=100), read_questions(folder, split), read_programs(folder, split), rng)
+    makers = {maker.subjects: 26, maker.topics: 12, maker.themes: 14, maker.programs: 26, maker.summaries: 26}
     while True:
         yield rng.choices(list(makers), list(makers.values()))[0]()
 
@@ -140,7 +140,8 @@ class Maker:
     ) -> None:
         self.rng = rng
         self.dialogues, self.programs_read = dialogues, [program for program in programs if in_code(program.code)]
-        self.telling = [dialogue for dialogue in dialogues if not VAGUE.search(dialogue.topic)]
+        self.rich = [dialogue for dialogue in dialogues if len(_shown(in_summary(dialogue.summary))) > 1]
+        self.telling = [dialogue for dialogue in dialogues if dialogue.topic and not VAGUE.search(dialogue.topic)]
         self.neighbours = Neighbours(self.telling, rng)
         self.by_subject: dict[str, list[Question]] = {}
         for question in questions:
@@ -150,7 +151,7 @@ class Maker:
     def subjects(self) -> list[Example]:
         """Questions of four subjects, rated on subjects, or on families of them."""
         rng = self.rng
-        subjects = rng.sample(sorted(self.by_subject), GROUP)
+        subjects = self._subjects()
         asked = [rng.choice(self.by_subject[subject]) for subject in subjects]
         if rng.random() < 0.5:
             needed = {min(families(subject)) for subject in subjects}
@@ -169,17 +170,25 @@ class Maker:
         inputs = [self._put(question) for question in asked]
         return self._examples("domain", names, [Rated(*pair, kind="subjects") for pair in _zip(inputs, found)])
 
+    def _subjects(self) -> list[str]:
+        """Four subjects, of which some are kindred: those are hard to tell apart."""
+        rng, known = self.rng, sorted(self.by_subject)
+        drawn = rng.sample(known, 2)
+        kin = [other for one in drawn for other in known if other not in drawn and kinship(one, other) > 1]
+        drawn += rng.sample(kin, min(len(kin), 1))
+        return drawn + rng.sample([other for other in known if other not in drawn], GROUP - len(drawn))
+
     def topics(self) -> list[Example]:
         """Dialogues rated on their topics, and on those of near dialogues."""
         rng, near = self.rng, self.neighbours.near
-        dialogues = [self._named(dialogue) for dialogue in rng.sample(self.telling, GROUP)]
+        dialogues = rng.sample(self.telling, GROUP)
         labels = dict.fromkeys(dialogue.topic for dialogue in dialogues)
         kin = {other.topic: dialogue.topic for dialogue in dialogues if _alike(other := near(dialogue), dialogue)}
         labels |= dict.fromkeys(label for label in kin if not VAGUE.search(label))
         names = {label: self._styled(label) for label in rng.sample(list(labels), len(labels))}
         rated = []
         for dialogue in dialogues:
-            text = "\n".join(dialogue.turns)
+            text = "\n".join(self._named(dialogue).turns)
             found = {
                 label: _rated(5 if label == dialogue.topic else self._nearness(label, kin, dialogue), text) for label in names
             }
@@ -198,8 +207,8 @@ class Maker:
             text = "\n".join(dialogue.turns)
             found = {name: _theme(words.split(), dialogue, text) for name, words in THEMES.items()}
             rated.append(Rated(text, found, kind="themes"))
-        present = {max(one.found, key=lambda name, one=one: one.found[name].rating) for one in rated}  # type: ignore[misc]
-        return self._examples("domain", {key: key for key in self._drawn(present, list(THEMES))}, rated)
+        keys = self._drawn({_foremost(one.found) for one in rated}, list(THEMES))
+        return self._examples("domain", dict(zip(keys, keys, strict=True)), rated)
 
     def programs(self) -> list[Example]:
         """Tasks of MBPP rated on what their programs do, alone or with an output that does it or not."""
@@ -210,8 +219,7 @@ class Maker:
         else:
             rated = [self._output(programs[0], code, kind) for code, kind in self._codes(programs[0], programs[1])]
             rated += [self._output(program, program.code, "true") for program in programs[2:]]
-        used = {name for one in rated for name, found in one.found.items() if found.rating > 3}
-        keys = self._drawn(set(rng.sample(sorted(used), min(3, len(used)))), list(CODE_NAMES))
+        keys = self._drawn(self._telling_apart(rated), list(CODE_NAMES))
         return self._examples("subtask", {key: rng.choice(CODE_NAMES[key]) for key in keys}, rated)
 
     def _codes(self, program: Program, other: Program) -> list[tuple[str, str]]:
@@ -224,7 +232,7 @@ class Maker:
     def summaries(self) -> list[Example]:
         """Dialogues rated on what their summaries say, alone or with a summary that says it or not."""
         rng = self.rng
-        dialogues = [self._named(dialogue) for dialogue in rng.sample(self.dialogues, 2)]
+        dialogues = [self._named(dialogue) for dialogue in rng.sample(self.rich, 2)]
         rated = []
         alone = rng.random() < 0.35
         for dialogue in dialogues:
@@ -234,9 +242,14 @@ class Maker:
                 continue
             for summary, kind in self._summaries(dialogue):
                 rated.append(Rated(text, in_summary(summary), summary, f"summaries-{kind}"))
-        used = {name for one in rated for name, found in one.found.items() if found.rating > 3}
-        keys = self._drawn(set(rng.sample(sorted(used), min(3, len(used)))), list(SUMMARY_NAMES))
+        keys = self._drawn(self._telling_apart(rated), list(SUMMARY_NAMES))
         return self._examples("subtask", {key: rng.choice(SUMMARY_NAMES[key]) for key in keys}, rated)
+
+    def _telling_apart(self, rated: Sequence[Rated]) -> set[str]:
+        """Up to four sub-tasks that some inputs or outputs have and others have not."""
+        shown = [_shown(one.found) for one in rated]
+        some = sorted({name for names in shown for name in names if not all(name in others for others in shown)})
+        return set(self.rng.sample(some, min(4, len(some))))
 
     def _summaries(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The human summary, and one that leaves something out."""
@@ -313,6 +326,14 @@ def _theme(words: Sequence[str], dialogue: Dialogue, text: str) -> Found:
     kinds = len(set(hits))
     rating = 5 if own else 4 if kinds > 2 else 3 if kinds == 2 else 2 if kinds else 1
     return Found(rating, ", ".join(dict.fromkeys([*own, *hits][:3])))
+
+
+def _shown(found: Mapping[str, Found]) -> set[str]:
+    return {name for name, one in found.items() if one.rating > 3}
+
+
+def _foremost(found: Mapping[str, Found]) -> str:
+    return max(found, key=lambda name: found[name].rating)
 
 
 def _part(found: Found, evidence: Literal["first", "last", "none"]) -> dict[str, Any]:

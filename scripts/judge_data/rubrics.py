@@ -225,7 +225,7 @@ class Maker:
         self.neighbours = Neighbours(dialogues, rng)
         self.questions = [question for question in questions if _plain(question)]
         self.kinds: dict[Callable[[], Case], int] = {
-            self.answers: 20, self.summaries: 14, self.texts: 22, self.replies: 22, self.forms: 24, self.languages: 3,
+            self.answers: 20, self.summaries: 14, self.texts: 28, self.replies: 22, self.forms: 24, self.languages: 3,
         }  # fmt: skip
 
     def case(self) -> Case:

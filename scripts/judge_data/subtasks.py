@@ -62,13 +62,17 @@ TASK_PATTERNS = {
     "arithmetic": r"area|volume|perimeter|prime|power|multipl|divi|factorial|digit|\bsum\b|\bn-?th\b|\bodd\b|\beven\b",
     "recursion": r"recurs|fibonacci|nested",
     "conditions": r"\bcheck|whether|\bif\b",
+    "loops": r"\beach\b|\ball\b|every|\blists?\b|array|elements|first n\b",
 }
 """How a task calls for a sub-task."""
 
-NUMBER = r"(?<![\w#])\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|fifty|hundred|thousand|half|percent|dollars|yuan)\b"
+NUMBER = (
+    r"(?<![\w#])\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|twenty|thirty|fifty|hundred|thousand|half|percent|dollars|"
+    r"yuan)\b"
+)
 TIME = (
     r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september|october|november|"
-    r"december|morning|afternoon|evening|tonight|tomorrow|yesterday|today|week|weekend|month|year|years|o'clock|[ap]\.?m\.?|hours?)\b"
+    r"december|morning|afternoon|evening|tonight|tomorrow|yesterday|today|weeks?|weekends?|months?|years?|o'clock|[ap]\.?m\.?|hours?)\b"
 )
 SUMMARY_PATTERNS = {
     "times": TIME,

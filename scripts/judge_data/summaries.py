@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from judges.judge import Judge, Sample
@@ -89,9 +88,9 @@ class Question:
     fields: tuple[str, str] = ("context", "response")
     reasoned: bool = False
 
-    def example(self, dialogue: Dialogue, draft: Draft, as_text: bool, rng: random.Random) -> Example:
+    def example(self, dialogue: Dialogue, draft: Draft, rng: random.Random) -> Example:
         source, answer = self.fields
-        sample: Sample = {source: "\n".join(dialogue.turns) if as_text else list(dialogue.turns), answer: draft.text}
+        sample: Sample = {source: list(dialogue.turns), answer: draft.text}
         legal = {score.metric: score.legal for score in self.judge.numeric_scores}
         values = qualities(draft)
         scores = {name: Choice(on_scale(values[quality], legal[name], rng), legal[name]) for name, quality in self.of.items()}
@@ -166,10 +165,9 @@ def summaries(folder: Path, split: Split, rng: random.Random) -> Iterator[list[E
             continue
         faults = with_faults(dialogue, neighbours, rng)
         question = draw_question(rng)
-        ask = partial(question.example, faults.dialogue, as_text=rng.random() < 0.3, rng=rng)
         made = [_restyled(draft, rng) for draft in drafts(faults, rng.choice([4, 5]))]
         rng.shuffle(made)
-        yield [ask(draft) for draft in made]
+        yield [question.example(faults.dialogue, draft, rng) for draft in made]
 
 
 def _restyled(draft: Draft, rng: random.Random) -> Draft:
