@@ -93,11 +93,11 @@ def break_grammar(text: str, level: int, rng: random.Random) -> str:
 
 
 def _babble(words: list[str], rng: random.Random) -> str:
-    if rng.random() < 0.4:  # What a model writes that is caught in a loop.
+    if len(set(words)) < 4 or rng.random() < 0.4:  # What a model writes that is caught in a loop.
         start = rng.randrange(max(1, len(words) - 3))
         return " ".join((words[start : start + rng.randrange(1, 4)] or words) * rng.randrange(4, 8))
     shuffled = list(words)
-    while shuffled == words and len(set(words)) > 1:
+    while shuffled == words:
         rng.shuffle(shuffled)
     return " ".join(shuffled)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from judge_data.examples import Choice, Example
-from judge_data.sources import Split
-from judge_data.topics import Fact, Topic, Topics
 from judges.grouse import Grouse
+from scripts.judge_data.examples import Choice, Example
+from scripts.judge_data.sources import Split
+from scripts.judge_data.topics import Fact, Topic, Topics
 
 VARIANTS = 3
 """Answers to evaluate, of one question, its references and its ground truth."""

@@ -116,7 +116,7 @@ def read_programs(folder: Path, split: Split, longest: int = 600) -> list[Progra
     """MBPP's programs of at most ``longest`` characters. The file has no split: each eighth program is held out."""
     rows = json.loads((folder / "mbpp" / "sanitized-mbpp.json").read_text(encoding="utf-8"))
     return [
-        Program(row["prompt"], row["code"].replace("\r\n", "\n").strip())
+        Program(re.sub(r"\s*https?://\S+", "", row["prompt"]), row["code"].replace("\r\n", "\n").strip())
         for row in rows
         if (row["task_id"] % 8 == 0) == (split == "held-out") and len(row["code"]) <= longest
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from judge_data.sources import Question
+from scripts.judge_data.sources import Question, Split, read_questions
 
 VERB = (
     r"is|are|was|were|has|have|had|can|will|would|may|must|should|best \w+|most \w+|provides?|causes?|means|requires?|occurs?"
@@ -29,6 +30,12 @@ OTHERS = re.compile(
 ORDERS = re.compile(
     r"(?:find|choose|select|compute|calculate|evaluate|solve|let|suppose|if|use|which|what|who|how|why|when) ", re.IGNORECASE
 )
+
+
+def read_clear_questions(folder: Path, split: Split) -> list[Question]:
+    """MMLU's questions that are clear; those to train on are none of the held-out ones, some of which MMLU has twice."""
+    held_out = {question.stem for question in read_questions(folder, "held-out")} if split == "train" else ()
+    return [question for question in read_questions(folder, split) if clear(question) and question.stem not in held_out]
 
 
 def clear(question: Question) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_data.examples import rows
-from judge_data.grounded import ANSWERABLE, UNANSWERABLE, Plan, Setting, _drawn, _example, grounded
-from judge_data.topics import Fact, Topic
 
 from judges.grouse import Grouse
+from scripts.judge_data.examples import rows
+from scripts.judge_data.grounded import ANSWERABLE, UNANSWERABLE, Plan, Setting, _drawn, _example, grounded
+from scripts.judge_data.topics import Fact, Topic
 
 NEEDED = tuple(Fact(f"Needed fact {n}.", (f"Needed fact {n}.",), (f"Wrong fact {n}.",)) for n in (1, 2))
 RELATED, UNPLACED = (Fact(f"{name} fact.", (f"{name} fact.",), (f"Changed {name}.",)) for name in ("Related", "Unplaced"))
@@ -29,9 +29,9 @@ def setting(*placed: Fact) -> Setting:
 def scores(plan: Plan, where: Setting, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The scores of an answer made by a plan; those that are not to be learned are absent."""
     plans = {plan: 1}
-    monkeypatch.setattr("judge_data.grounded.ANSWERABLE", plans)
-    monkeypatch.setattr("judge_data.grounded.UNANSWERABLE", plans)
-    monkeypatch.setattr("judge_data.grounded.USELESS_KEPT", 1.0)
+    monkeypatch.setattr("scripts.judge_data.grounded.ANSWERABLE", plans)
+    monkeypatch.setattr("scripts.judge_data.grounded.UNANSWERABLE", plans)
+    monkeypatch.setattr("scripts.judge_data.grounded.USELESS_KEPT", 1.0)
     rng = random.Random(1)
     answer = _drawn(where, rng, 0.0)
     example = _example(Grouse(per_metric=True, prompts="card"), where, (answer, answer), rng)
