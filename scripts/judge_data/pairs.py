@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -95,21 +95,17 @@ class Pairs:
             again = self.rng.choice(task.good)
             return good, Answer(again if again != good.text else self._phrased(again))
         if relation == "better":
-            return self._worse(task, good)
-        if relation == "less bad":
-            return self._two(self._defective(task, "slight"), self._defective(task, "grave"))
-        return self._two(self._defective(task, "grave"), self._defective(task, "grave"))
+            bad = (self._wrong(task) if self.rng.random() < 0.5 else self._defective(task, None, good.text) for _ in range(5))
+            return self._unlike_in_length([(good, worse) for worse in bad if worse and worse.text.strip() not in task.good])
+        first: Severity = "slight" if relation == "less bad" else "grave"
+        drawn = [(self._defective(task, first), self._defective(task, "grave")) for _ in range(5)]
+        return self._unlike_in_length([(one, two) for one, two in drawn if one and two and one.defect != two.defect])
 
-    def _two(self, first: Answer | None, second: Answer | None) -> tuple[Answer, Answer] | None:
-        return (first, second) if first and second and first.defect != second.defect else None
-
-    def _worse(self, task: Task, good: Answer) -> tuple[Answer, Answer] | None:
-        """A good answer and one that is worse: as often the longer as the shorter, where the task has both."""
-        bad = [self._wrong(task) if self.rng.random() < 0.5 else self._defective(task, None, good.text) for _ in range(5)]
-        found = [answer for answer in bad if answer and answer.text.strip() not in task.good]
+    def _unlike_in_length(self, found: Sequence[tuple[Answer, Answer]]) -> tuple[Answer, Answer] | None:
+        """A pair of which the better is as often the longer as the shorter, where there are both."""
         longer = self.rng.random() < 0.5
-        fitting = [answer for answer in found if (len(answer.text) > len(good.text)) == longer]
-        return (good, (fitting or found)[0]) if found else None
+        fitting = [(better, worse) for better, worse in found if (len(better.text) > len(worse.text)) == longer]
+        return next(iter(fitting or found), None)
 
     def _wrong(self, task: Task) -> Answer:
         return Answer(*self.rng.choice(task.wrong))

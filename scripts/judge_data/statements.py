@@ -61,7 +61,9 @@ def statement(question: Question, option: int) -> str | None:
 def asked(question: Question) -> str:
     """The question as a question, also where MMLU has the beginning of a sentence."""
     stem = " ".join(question.stem.split())
-    return stem if stem.endswith("?") else f"{stem.rstrip(' :')} what?"
+    if stem.endswith(("?", ".")):
+        return stem
+    return f"{stem.rstrip(' :')}?" if " which " in stem else f"{stem.rstrip(' :')} what?"
 
 
 def _sentence(text: str) -> str:

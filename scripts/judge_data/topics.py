@@ -75,7 +75,7 @@ class Topics:
         kind = self.rng.choice(self.kinds)
         it, pronoun = self._name(self.rng.choice(kind["things"])), kind.get("pronoun", "it")
         entries = self.rng.sample(kind["facts"], len(kind["facts"]))
-        count = min(self.rng.choice((1, 1, 2, 2, 3, 3, 3, 4)), len(entries) - 1)
+        count = min(self.rng.choice((1, 1, 2, 2, 3, 3, 4, 4)), len(entries) - 1)
         facts = [self._fact(entry, it, pronoun) for entry in entries]
         question = self._joined([entry["ask"] for entry in entries[:count]], it, pronoun)
         if count > 2 and self.rng.random() < 0.5:
