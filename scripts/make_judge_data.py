@@ -21,17 +21,19 @@ from scripts.judge_data.attributes import attributes
 from scripts.judge_data.dialogues import rated, replies
 from scripts.judge_data.examples import rows
 from scripts.judge_data.grounded import grounded
+from scripts.judge_data.pairs import pairs
 from scripts.judge_data.rubrics import rubrics
 from scripts.judge_data.sources import Split
 from scripts.judge_data.summaries import summaries
 
 SOURCES = {
-    "replies": (replies, 9000),
-    "rated": (rated, 900),
-    "summaries": (summaries, 2500),
-    "grounded": (grounded, 1200),
-    "rubrics": (rubrics, 1000),
-    "attributes": (attributes, 600),
+    "replies": (replies, 5000),
+    "rated": (rated, 1620),
+    "summaries": (summaries, 1400),
+    "grounded": (grounded, 160),
+    "pairs": (pairs, 1500),
+    "rubrics": (rubrics, 500),
+    "attributes": (attributes, 300),
 }
 """Source to its function and its number of groups for training. A source that ends is read again."""
 

@@ -60,9 +60,9 @@ class Plan:
 
 ANSWERABLE = {
     Plan("right"): 10,
-    Plan("left out", "some"): 18,
-    Plan("left out, related added", "some", related=True): 7,
-    Plan("left out, foreign added", "some", foreign=True): 6,
+    Plan("left out", "some"): 13,
+    Plan("left out, related added", "some", related=True): 13,
+    Plan("left out, foreign added", "some", foreign=True): 11,
     Plan("related added", related=True): 11,
     Plan("foreign added", foreign=True): 11,
     Plan("foreign", "none", foreign=True): 6,
@@ -71,7 +71,7 @@ ANSWERABLE = {
     Plan("miscited", fault="miscited"): 9,
     Plan("uncited", fault="uncited"): 6,
     Plan("invented", related=True, fault="invented"): 6,
-    Plan("wrongly declined", "none", declines=True): 5,
+    Plan("wrongly declined", "none", declines=True): 4,
     Plan("wrongly declined, related added", "none", related=True, declines=True): 5,
     Plan("wrongly declined, foreign added", "none", foreign=True, declines=True): 4,
 }
@@ -192,7 +192,8 @@ def _parts(plan: Plan, setting: Setting, rng: random.Random) -> list[Part] | Non
             others = setting.facts(kind, placed=not invented)
             if not others:
                 return None
-            facts += [(kind, fact) for fact in rng.sample(others, min(len(others), rng.choice((1, 1, 2, 3))))]
+            count = rng.choice((1, 2, 3) if plan.needed == "none" else (1, 1, 2, 3))
+            facts += [(kind, fact) for fact in rng.sample(others, min(len(others), count))]
     if not plan.declines and rng.random() < 0.4:
         rng.shuffle(facts)
     parts = [_part(kind, fact, setting, rng) for kind, fact in facts]

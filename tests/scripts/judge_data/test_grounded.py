@@ -29,9 +29,9 @@ def setting(*placed: Fact) -> Setting:
 def scores(plan: Plan, where: Setting, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The scores of an answer made by a plan; those that are not to be learned are absent."""
     plans = {plan: 1}
-    monkeypatch.setattr("judge_data.grounded.ANSWERABLE", plans)
-    monkeypatch.setattr("judge_data.grounded.UNANSWERABLE", plans)
-    monkeypatch.setattr("judge_data.grounded.USELESS_KEPT", 1.0)
+    monkeypatch.setattr("scripts.judge_data.grounded.ANSWERABLE", plans)
+    monkeypatch.setattr("scripts.judge_data.grounded.UNANSWERABLE", plans)
+    monkeypatch.setattr("scripts.judge_data.grounded.USELESS_KEPT", 1.0)
     rng = random.Random(1)
     answer = _drawn(where, rng, 0.0)
     example = _example(Grouse(per_metric=True, prompts="card"), where, (answer, answer), rng)
