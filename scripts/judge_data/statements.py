@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from scripts.judge_data.sources import Question
+from scripts.judge_data.sources import Question, Split, read_questions
 
 VERB = (
     r"is|are|was|were|has|have|had|can|will|would|may|must|should|best \w+|most \w+|provides?|causes?|means|requires?|occurs?"
@@ -31,6 +32,12 @@ ORDERS = re.compile(
 )
 
 
+def read_clear_questions(folder: Path, split: Split) -> list[Question]:
+    """MMLU's questions that are clear; those to train on are none of the held-out ones, some of which MMLU has twice."""
+    held_out = {question.stem for question in read_questions(folder, "held-out")} if split == "train" else ()
+    return [question for question in read_questions(folder, split) if clear(question) and question.stem not in held_out]
+
+
 def clear(question: Question) -> bool:
     """Whether each option stands for itself and the question denies nothing."""
     texts = (question.stem, *question.options)
@@ -54,7 +61,9 @@ def statement(question: Question, option: int) -> str | None:
 def asked(question: Question) -> str:
     """The question as a question, also where MMLU has the beginning of a sentence."""
     stem = " ".join(question.stem.split())
-    return stem if stem.endswith("?") else f"{stem.rstrip(' :')} what?"
+    if stem.endswith(("?", ".")):
+        return stem
+    return f"{stem.rstrip(' :')}?" if " which " in stem else f"{stem.rstrip(' :')} what?"
 
 
 def _sentence(text: str) -> str:

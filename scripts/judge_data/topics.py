@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.judge_data import damage
-from scripts.judge_data.sources import NAMES, Question, Split, draw_names, read_dialogues, read_questions
-from scripts.judge_data.statements import asked, clear, statement
+from scripts.judge_data.sources import NAMES, Question, Split, draw_names, read_dialogues
+from scripts.judge_data.statements import asked, read_clear_questions, statement
 
 STARTS = "Hal Bren Tor Mar Vel Ost Kir Lan Dor Sel Quin Fal Ar Nor Tal Wes Bel Cor Ild Pen Ras Gor Ul Mon".split()  # noqa: SIM905
 ENDS = "den wick ova mark holm ley ris ton berg ano stad mere vik ford ling sand ure aka".split()  # noqa: SIM905
@@ -56,7 +56,7 @@ class Topics:
         self.rng = rng
         made_up = tomllib.loads(Path(__file__).with_name("facts.toml").read_text(encoding="utf-8"))["kinds"]
         self.kinds = [kind for kind in made_up if kind.get("held_out", False) == (split == "held-out")]
-        self.subjects = _by_subject(read_questions(folder, split))
+        self.subjects = _by_subject(read_clear_questions(folder, split))
         self.dialogues = read_dialogues(folder, split)
         self.makers: dict[str, Callable[[], Topic | None]] = {
             "things": self.of_things,
@@ -75,7 +75,7 @@ class Topics:
         kind = self.rng.choice(self.kinds)
         it, pronoun = self._name(self.rng.choice(kind["things"])), kind.get("pronoun", "it")
         entries = self.rng.sample(kind["facts"], len(kind["facts"]))
-        count = min(self.rng.choice((1, 1, 2, 2, 3, 3, 3, 4)), len(entries) - 1)
+        count = min(self.rng.choice((1, 1, 2, 2, 3, 3, 4, 4)), len(entries) - 1)
         facts = [self._fact(entry, it, pronoun) for entry in entries]
         question = self._joined([entry["ask"] for entry in entries[:count]], it, pronoun)
         if count > 2 and self.rng.random() < 0.5:
@@ -176,7 +176,7 @@ def _by_subject(questions: Sequence[Question]) -> dict[str, list[Question]]:
     """The questions that can be told as statements, by subject; a subject of its own has facts that are near."""
     found: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
-        told = statement(question, question.right) if clear(question) and question.subject != "miscellaneous" else None
+        told = statement(question, question.right) if question.subject != "miscellaneous" else None
         if told and len(told.split()) < 32 and len(question.stem.split()) < 28:
             found[question.subject].append(question)
     return {subject: asked for subject, asked in found.items() if len(asked) > 2}
