@@ -37,7 +37,7 @@ SOURCES = {
 }
 """Source to its function and its number of groups for training. A source that ends is read again."""
 
-HELD_OUT = 0.02
+HELD_OUT = 0.01
 """Held-out groups for each one for training."""
 
 
