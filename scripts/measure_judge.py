@@ -73,7 +73,7 @@ def scored(model: Any, chat: ChatTokenizer, file: Path, length: int) -> Iterator
         start = 0
         for row in packs[number]:
             sample, positions = samples[row.id], row.learned
-            of_row = {int(position): logits[start + at] for at, position in enumerate(positions)}
+            of_row = {int(position): logits[start + at] for at, position in enumerate(positions) if position >= row.answer}
             start += len(positions)
             yield from _of_row(sample, row, of_row, chat, digits)
 
@@ -84,16 +84,16 @@ def _of_row(
     answer = sample["messages"][-1]["content"]
     text, place = "", row.answer
     spans = [span for span in sample["learn"] if span.get("shown") is not None]
-    targets = row.ids[row.answer :] if row.targets is None else row.targets
+    targets = dict(zip(row.learned.tolist(), row.targets.tolist(), strict=True))
     for span in spans:
         while len(text) < span["end"] and place < len(row.ids):
             begin = len(text)
-            token = int(targets[place - row.answer])
+            token = targets.get(place, int(row.ids[place]))
             text += chat.tokenizer.decode([token])
             if begin <= span["start"] < len(text) and place in logits:
                 first = place
             place += 1
-        right = all(int(logits[at].argmax()) == int(targets[at - row.answer]) for at in range(first, place) if at in logits)
+        right = all(int(logits[at].argmax()) == targets[at] for at in range(first, place) if at in logits)
         wanted = answer[span["start"] : span["end"]]
         key = KEY.search(answer[: span["start"]])
         chances = logits[first][digits].softmax(0)

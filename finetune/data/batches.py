@@ -109,7 +109,7 @@ def _in_order(rows: int, at_once: int) -> list[list[int]]:
     return [list(range(first, min(first + at_once, rows))) for first in range(0, rows, at_once)]
 
 
-_EMPTY = Row("", np.zeros(1, np.int32), 1)
+_EMPTY = Row.whole("", np.zeros(1, np.int32), 1)
 """A row of one token without loss."""
 
 
@@ -131,7 +131,6 @@ def collate(packs: Sequence[Sequence[Row]], *, shared: bool = False) -> Batch:
     starts = np.cumsum([0, *(len(layout.ids) for layout in laid)])
     numbers = np.cumsum([0, *(len(layout.blocks) for layout in laid)])
     tokens = [places + start for layout, start in zip(laid, starts, strict=False) for places in layout.places]
-    learned = [row.learned for row in rows]
 
     def joined(parts: Iterable[NDArray[Any]], dtype: type) -> torch.Tensor:
         return torch.from_numpy(np.concatenate(list(parts)).astype(dtype))
@@ -141,9 +140,9 @@ def collate(packs: Sequence[Sequence[Row]], *, shared: bool = False) -> Batch:
         "position_ids": joined((layout.positions for layout in laid), np.int64)[None],
         "blocks": [block.after(int(number)) for layout, number in zip(laid, numbers, strict=False) for block in layout.blocks],
         "seen": [torch.from_numpy(seen) for layout in laid for seen in layout.seen],
-        "places": joined((place[positions - 1] for place, positions in zip(tokens, learned, strict=True)), np.int64),
-        "targets": joined((row.target(positions) for row, positions in zip(rows, learned, strict=True)), np.int64),
-        "weights": joined((row.weight(positions) for row, positions in zip(rows, learned, strict=True)), np.float32),
+        "places": joined((place[row.learned - 1] for place, row in zip(tokens, rows, strict=True)), np.int64),
+        "targets": joined((row.targets for row in rows), np.int64),
+        "weights": joined((row.weights for row in rows), np.float32),
         "rows": [row.id for row in rows if row.id],
     }
     return batch if shared else batch | _starts([len(row.ids) for row in rows])

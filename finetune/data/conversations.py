@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -33,7 +33,19 @@ class Span(BaseModel):
     )
 
 
+class Early(BaseModel):
+    """A score that is learned at once, from the judged text that ends the prompt, as well as in the answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: str = Field(min_length=1, description="The score: what places in the text learn to predict. Its last token counts.")
+    characters: int = Field(gt=0, description="Length of the text, to the end of the prompt's last message.")
+    weight: float = Field(gt=0, description="Weight of each place in the loss.")
+
+
+Checked = TypeVar("Checked")
 SPANS = TypeAdapter(tuple[Span, ...])
+EARLY = TypeAdapter(Early)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +56,13 @@ class Conversation:
         id: The row's.
         messages: In their order; the last is the answer.
         learn: The parts of the answer that have loss; all of it if there are none.
+        early: A score that is learned before the answer, if there is one.
     """
 
     id: str
     messages: tuple[Message, ...]
     learn: tuple[Span, ...] = ()
+    early: Early | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,7 @@ def read_conversations(path: Path) -> Iterator[Conversation | Rejected]:
     """Read the rows of a file.
 
     A row has ``messages`` of ``role`` and ``content``; or ``conversations`` of ``from`` and ``value``; or a ``prompt`` and its
-    ``completion``. It may have ``learn``, a list of ``Span``: the parts of the answer that have loss.
+    ``completion``. It may have ``learn``, a list of ``Span``: the parts of the answer that have loss; and with it ``early``.
 
     Raises:
         MagistrateError: The file does not exist, or is of an unknown kind.
@@ -99,18 +113,26 @@ def _read(row: Row) -> Conversation | Rejected:
         raise MagistrateError(f"the last turn is the {messages[-1].role}'s: end with the assistant's answer")
     if len(messages) == 1:
         raise MagistrateError("there is only an answer: put a prompt before it")
-    return Conversation(row.id, messages, _spans(row.sample.get("learn"), len(messages[-1].content)))
+    spans = _checked(SPANS, row.sample, "learn") or ()
+    _check_order(spans, len(messages[-1].content))
+    early = _checked(EARLY, row.sample, "early")
+    if early is not None and not spans:
+        raise MagistrateError("field `early` needs `learn`: say which parts of the answer are learned")
+    return Conversation(row.id, messages, spans, early)
 
 
-def _spans(value: Any, length: int) -> tuple[Span, ...]:
-    if value is None:
-        return ()
+def _checked(adapter: TypeAdapter[Checked], sample: Mapping[str, Any], field: str) -> Checked | None:
+    if sample.get(field) is None:
+        return None
     try:
-        spans = SPANS.validate_python(value)
+        return adapter.validate_python(sample[field])
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))
-        raise MagistrateError(f"field `learn`{place and f', {place}'}: {fault['msg']}") from None
+        raise MagistrateError(f"field `{field}`{place and f', {place}'}: {fault['msg']}") from None
+
+
+def _check_order(spans: Sequence[Span], length: int) -> None:
     ends = [0, *(span.end for span in spans)]
     for span, end in zip(spans, ends, strict=False):
         if not end <= span.start < span.end <= length:
@@ -118,7 +140,6 @@ def _spans(value: Any, length: int) -> tuple[Span, ...]:
                 f"field `learn`: the span from {span.start} to {span.end} is empty, overlaps the one before it, or is outside the"
                 f" answer of {length} characters"
             )
-    return spans
 
 
 def _turns(value: Any, field: str, role: str, content: str) -> tuple[Message, ...]:

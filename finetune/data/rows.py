@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from finetune.data.conversations import Conversation, Rejected
+from finetune.data.conversations import Conversation, Early, Rejected
 from judges.engines.chat import ChatTokenizer
 from judges.engines.token_texts import added_texts
 from judges.errors import MagistrateError
 from judges.judge import Message
+
+MOST_EARLY = 8
+"""Places in a text, at most, at which its score is learned early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +27,23 @@ class Row:
         id: The conversation's.
         ids: ``(T,)`` token ids that the model reads.
         answer: Position of the first token of the answer.
-        targets: ``(T - answer,)`` ids of the answer as it is learned; ``None`` if it is what the model reads.
-        weights: ``(T - answer,)`` weight of each of its tokens in the loss; ``None`` if all have the same.
+        learned: ``(L,)`` positions, in order, at which a token is learned from those before; not 0. The answer's by default.
+        targets: ``(L,)`` the tokens to learn there; those that stand there by default.
+        weights: ``(L,)`` their weights in the loss; 1 by default.
     """
 
     id: str
     ids: NDArray[np.int32]
     answer: int
-    targets: NDArray[np.int32] | None = None
-    weights: NDArray[np.float32] | None = None
+    learned: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    weights: NDArray[np.float32]
 
-    @property
-    def learned(self) -> NDArray[np.int64]:
-        """Positions of the tokens with loss. The first of a row has nothing before it and so never has any."""
-        answer = np.arange(self.answer, len(self.ids))
-        return answer[answer > 0] if self.weights is None else answer[(self.weights > 0) & (answer > 0)]
-
-    def target(self, position: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The tokens to learn at positions of the answer."""
-        return self.ids[position] if self.targets is None else self.targets[position - self.answer]
-
-    def weight(self, position: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The weights in the loss of positions of the answer."""
-        return np.ones(len(position), np.float32) if self.weights is None else self.weights[position - self.answer]
+    @classmethod
+    def whole(cls, name: str, ids: NDArray[np.int32], answer: int) -> Row:
+        """A row of which all of the answer is learned; the first token of a row has nothing before it and is not."""
+        learned = np.arange(max(answer, 1), len(ids))
+        return cls(name, ids, answer, learned, ids[learned], np.ones(len(learned), np.float32))
 
 
 def encode(
@@ -80,14 +78,14 @@ def _encoded(conversation: Conversation, chat: ChatTokenizer, length: int) -> Ro
         return Rejected(conversation.id, f"it has {len(ids):,} tokens, and a row may have {length:,}")
     read = np.asarray(ids, np.int32)
     if not conversation.learn:
-        return Row(conversation.id, read, answer)
-    return _with_spans(Row(conversation.id, read, answer), conversation, chat)
+        return Row.whole(conversation.id, read, answer)
+    return _with_spans(read, answer, conversation, chat)
 
 
-def _with_spans(row: Row, conversation: Conversation, chat: ChatTokenizer) -> Row | Rejected:
+def _with_spans(ids: NDArray[np.int32], start: int, conversation: Conversation, chat: ChatTokenizer) -> Row | Rejected:
     """Weigh the answer's tokens by the spans that they are in. What is shown in their place is read, if it has as many tokens."""
     *prompt, answer = conversation.messages
-    targets = row.ids[row.answer :]
+    targets = ids[start:]
     ends = np.cumsum([len(text) for text in added_texts(chat.tokenizer, targets.tolist())])
     starts = ends - np.diff(ends, prepend=0)
     weights = np.zeros(len(targets), np.float32)
@@ -97,11 +95,39 @@ def _with_spans(row: Row, conversation: Conversation, chat: ChatTokenizer) -> Ro
         weights[inside] = np.maximum(weights[inside], span.weight)
         if span.shown is not None:
             shown = shown[: span.start] + span.shown + shown[span.end :]
-    if not weights.any():
-        return Rejected(row.id, "no token of the answer has a weight: check its `learn`")
-    end = int(np.flatnonzero(weights)[-1]) + 1  # nothing is learned after it
-    ids, start = chat.encode_answered([*prompt, Message(answer.role, shown)])
-    read = np.asarray(ids, np.int32)
-    outside = np.flatnonzero(weights == 0) + row.answer
-    same = start == row.answer and len(read) == len(row.ids) and bool((read[outside] == row.ids[outside]).all())
-    return Row(row.id, (read if same else row.ids)[: row.answer + end], row.answer, targets[:end], weights[:end])
+    places = np.flatnonzero(weights)
+    if not len(places):
+        return Rejected(conversation.id, "no token of the answer has a weight: check its `learn`")
+    other, other_start = chat.encode_answered([*prompt, Message(answer.role, shown)])
+    read = np.asarray(other, np.int32)
+    outside = np.flatnonzero(weights == 0) + start
+    same = other_start == start and len(read) == len(ids) and bool((read[outside] == ids[outside]).all())
+    kept = (read if same else ids)[: start + places[-1] + 1]  # nothing is learned after it
+    row = Row(conversation.id, kept, start, places + start, targets[places], weights[places])
+    return row if conversation.early is None else _with_early(row, conversation.early, prompt[-1].content, chat)
+
+
+def _with_early(row: Row, early: Early, prompt: str, chat: ChatTokenizer) -> Row:
+    """Learn a score besides after some tokens of the text that ends the prompt."""
+    places = _within(prompt[-early.characters :], row.answer, chat)
+    (target,) = chat.tokenizer.encode(early.target, add_special_tokens=False)[-1:]
+    return replace(
+        row,
+        learned=np.concatenate([places, row.learned]),
+        targets=np.concatenate([np.full(len(places), target, np.int32), row.targets]),
+        weights=np.concatenate([np.full(len(places), early.weight, np.float32), row.weights]),
+    )
+
+
+def _within(text: str, start: int, chat: ChatTokenizer) -> NDArray[np.int64]:
+    """Positions that follow tokens of a text with which the prompt ends, before an answer that begins at ``start``."""
+    end = start - _closing(chat)
+    length = len(chat.tokenizer.encode(text, add_special_tokens=False))
+    return np.unique(np.linspace(max(end - length, 0) + 1, end, min(length, MOST_EARLY)).round().astype(np.int64))
+
+
+@cache
+def _closing(chat: ChatTokenizer) -> int:
+    """Number of tokens that the chat template puts between the end of a prompt's last message and the answer."""
+    one, other = (chat.encode([Message("user", text)])[::-1] for text in ("x", "y"))
+    return next(place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)

@@ -81,6 +81,6 @@ def _digest(rows: Sequence[Row]) -> str:
     total = hashlib.sha256()
     for row in rows:
         total.update(f"{row.id}\n{row.answer}\n{len(row.ids)}\n".encode())
-        for part in (row.ids, row.targets, row.weights):
-            total.update(b"" if part is None else part.tobytes())
+        for part in (row.ids, row.learned, row.targets, row.weights):
+            total.update(part.tobytes())
     return total.hexdigest()[:16]

@@ -87,7 +87,8 @@ class Setting:
         for metric, quality in self.qualities.items():
             score = scores[quality] if highest == 5 else max(0, min(100, 20 * scores[quality] + rng.randrange(-8, 9)))
             answer[metric] = Choice(score, legal) if not known or quality in known else rng.choice(legal)
-        return Example(self.judge, sample, (answer,), kind)
+        early = (scores["relevance"], sample["response"]) if "response" in sample else None
+        return Example(self.judge, sample, (answer,), kind, early)
 
 
 FOUR = Setting(LLMEval(), dict(zip(FOUR_METRICS, FOUR_METRICS, strict=True)))

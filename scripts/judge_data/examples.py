@@ -14,6 +14,10 @@ FREE_TEXT = 0.05
 """Weight in the loss of a token of free text. Keys and brackets have none: the schema forces them."""
 
 
+EARLY = 0.1
+"""Weight in the loss of a place in the judged text: without it a small model finds very late whether a text fits its context."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A score, a label or a boolean in an answer: what the training is about, unlike keys, brackets and free text.
@@ -39,12 +43,14 @@ class Example:
         answers: For each of the judge's prompts the JSON of its answer, in which a ``Choice`` stands for each score;
             ``None`` for a prompt that is not to be learned.
         kind: How the sample was made, in a word; held-out figures are given by it.
+        early: A score from 0 to 5 that is learned within the judged text too, if that ends every prompt.
     """
 
     judge: Judge
     sample: Sample
     answers: tuple[Mapping[str, Any] | None, ...]
     kind: str
+    early: tuple[int, str] | None = None
 
 
 def rows(example: Example, name: str, rng: random.Random) -> Iterator[dict[str, Any]]:
@@ -71,7 +77,16 @@ def rows(example: Example, name: str, rng: random.Random) -> Iterator[dict[str, 
             "kind": example.kind,
             "messages": [*messages, {"role": "assistant", "content": text.written}],
             "learn": text.learn,
+            **_early(example, prompt.messages[-1].content),
         }
+
+
+def _early(example: Example, prompt: str) -> dict[str, Any]:
+    if example.early is None or not example.early[1].strip():
+        return {}
+    score, text = example.early
+    assert prompt.endswith(text.strip()), text
+    return {"early": {"target": str(score), "characters": len(text.strip()), "weight": EARLY}}
 
 
 class _Text:

@@ -95,7 +95,9 @@ class Question:
         values = qualities(draft)
         scores = {name: Choice(on_scale(values[quality], legal[name], rng), legal[name]) for name, quality in self.of.items()}
         reasons = {"reasoning": draft.why or "It is faithful, covers the main points and reads well."} if self.reasoned else {}
-        return Example(self.judge, sample, ({**reasons, **scores},), f"summary.{'mixed' if '+' in draft.kind else draft.kind}")
+        kind = f"summary.{'mixed' if '+' in draft.kind else draft.kind}"
+        early = None if self.reasoned or answer != "response" else (round(5 * draft.quality["consistency"]), draft.text)
+        return Example(self.judge, sample, ({**reasons, **scores},), kind, early)
 
 
 def qualities(draft: Draft) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def plain(recipe: Recipe) -> Any:
 def rows(*lengths: int, seed: int = 0) -> list[Row]:
     chance = np.random.default_rng(seed)
     return [
-        Row(str(number), chance.integers(10, 4000, length).astype(np.int32), int(chance.integers(0, length)))
+        Row.whole(str(number), chance.integers(10, 4000, length).astype(np.int32), int(chance.integers(0, length)))
         for number, length in enumerate(lengths)
     ]
 
@@ -56,7 +57,7 @@ def logits(model: Any, packed: list[Row]) -> torch.Tensor:
 
 
 def test_a_batch_says_where_rows_begin_and_what_is_learned() -> None:
-    first, second = Row("a", np.array([5, 6, 7, 8], np.int32), 2), Row("b", np.array([9, 10, 11], np.int32), 1)
+    first, second = Row.whole("a", np.array([5, 6, 7, 8], np.int32), 2), Row.whole("b", np.array([9, 10, 11], np.int32), 1)
     batch = collate([[first], [second]])
     assert batch["input_ids"].tolist() == [[5, 6, 7, 8, 9, 10, 11]]
     assert batch["position_ids"].tolist() == [[0, 1, 2, 3, 0, 1, 2]]
@@ -69,7 +70,7 @@ def test_a_batch_says_where_rows_begin_and_what_is_learned() -> None:
 
 
 def test_the_first_token_of_a_row_is_said_by_none() -> None:
-    batch = collate([[Row("a", np.array([5, 6], np.int32), 0), Row("b", np.array([7, 8], np.int32), 0)]])
+    batch = collate([[Row.whole("a", np.array([5, 6], np.int32), 0), Row.whole("b", np.array([7, 8], np.int32), 0)]])
     assert batch["targets"].tolist() == [6, 8]
 
 
@@ -137,9 +138,14 @@ def beginning_alike(seed: int = 0) -> list[Row]:
             context = [*task, *drawn(30)]
             made += [(context + drawn(int(chance.integers(3, 20))), drawn(6)) for _ in range(3)]
     made.sort()
-    weights = np.array([1, 0, 2, 0, 0.5, 0], np.float32)
+
+    def weighed(row: Row) -> Row:
+        chosen = [0, 2, 4]
+        weights = np.array([1, 2, 0.5], np.float32)
+        return replace(row, learned=row.learned[chosen], targets=row.targets[chosen], weights=weights)
+
     return [
-        Row(str(number), np.array([*prompt, *answer], np.int32), len(prompt), np.array(answer, np.int32), weights)
+        weighed(Row.whole(str(number), np.array([*prompt, *answer], np.int32), len(prompt)))
         for number, (prompt, answer) in enumerate(made)
     ]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from evals.data.tasks import Task, read_dataset
-from finetune.data.conversations import Conversation, Rejected, Span, of_task, read_conversations
+from finetune.data.conversations import Conversation, Early, Rejected, Span, of_task, read_conversations
 from finetune.data.rows import Row, encode
 from finetune.training.recipe import Recipe
 from judges.engines.chat import ChatTokenizer
@@ -133,12 +133,25 @@ def test_spans_are_learned_as_they_are_and_read_as_they_are_shown() -> None:
     row = row_of(chat, Conversation("one", (prompt, Message("assistant", answer)), spans))
     read = '{"a": 1, "why": "It is 4.", "b": 0'
     assert chat.tokenizer.decode(row.ids[row.answer :]) == read, "nothing stands after what is learned last"
-    learned = row.learned
-    texts = [chat.tokenizer.decode([int(token)]) for token in row.target(learned)]
+    texts = [chat.tokenizer.decode([int(token)]) for token in row.targets]
     assert texts[0] == "4"
     assert "It is 4." in "".join(texts[1:-1])
     assert texts[-1] == "2"
-    assert row.weight(learned).tolist() == [1.0, *[0.5] * (len(texts) - 2), 1.0]
+    assert row.weights.tolist() == [1.0, *[0.5] * (len(texts) - 2), 1.0]
+
+
+def test_a_score_is_learned_early_in_the_text_that_ends_the_prompt() -> None:
+    chat = chat_of(None)
+    text = "one two three four five six seven eight nine ten eleven twelve"
+    messages = (Message("user", f"Judge this. {text}"), Message("assistant", '{"a": 4}'))
+    early = Early(target="4", characters=len(text), weight=0.25)
+    row = row_of(chat, Conversation("one", messages, (Span(start=6, end=7),), early))
+    places = row.learned[row.weights == 0.25]
+    assert len(places) == 8
+    read = [chat.tokenizer.decode([int(token)]) for token in row.ids[places - 1]]
+    assert read[-1].strip().endswith("ve")
+    assert all(part.strip() in text for part in read)
+    assert {chat.tokenizer.decode([int(token)]) for token in row.targets[:8]} == {"4"}
 
 
 def test_what_has_other_tokens_than_the_answer_is_not_shown() -> None:

@@ -15,7 +15,7 @@ RUNS = st.lists(st.integers(0, 2), min_size=1, max_size=4)
 def of_runs(runs: list[int], end: int) -> Row:
     """A row that begins with long runs of tokens, which other rows have too, and ends with a few of its own."""
     ids = [token for at, run in enumerate(runs) for token in [100 * at + run] * (20 + 90 * at)] + [1000 + end] * 5
-    return Row("", np.array(ids, np.int32), len(ids) - 3)
+    return Row.whole("", np.array(ids, np.int32), len(ids) - 3)
 
 
 ROWS = st.lists(st.builds(of_runs, RUNS, st.integers(0, 9)), min_size=1, max_size=12)
@@ -58,8 +58,8 @@ def test_what_rows_share_stands_once() -> None:
 
 
 def test_a_few_tokens_are_not_worth_sharing_and_answers_are_never_shared() -> None:
-    few = [Row("", np.array([1] * (LEAST_SHARED - 1) + [end] * 30, np.int32), 40) for end in (2, 3)]
+    few = [Row.whole("", np.array([1] * (LEAST_SHARED - 1) + [end] * 30, np.int32), 40) for end in (2, 3)]
     assert shared_tokens(*few) == 0
-    same = [Row("", np.arange(60, dtype=np.int32), 40)] * 2
+    same = [Row.whole("", np.arange(60, dtype=np.int32), 40)] * 2
     assert shared_tokens(*same) == 40
     assert len(lay_out(same, shared=True).ids) == 80

@@ -36,7 +36,7 @@ def by_hand(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor
 def check(device: str, dtype: torch.dtype, groups: int, tolerance: float) -> None:
     query, key, value = parts(device, dtype, groups)
     starts = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0).tolist()], dtype=torch.int32, device=device)
-    laid = lay_out([Row("", np.zeros(length, np.int32), length) for length in LENGTHS], shared=False)
+    laid = lay_out([Row.whole("", np.zeros(length, np.int32), length) for length in LENGTHS], shared=False)
     seen = [torch.from_numpy(mask).to(device) for mask in laid.seen]
     found, weights = isolated(
         nn.Module(),
