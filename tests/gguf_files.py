@@ -1,4 +1,4 @@
-"""GGUF files for tests: the embedded judge as llama.cpp's own converter would write it, whole or with a fault."""
+"""GGUF files for tests: the tests' model as llama.cpp's own converter would write it, whole or with a fault."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from gguf import GGMLQuantizationType as Type
 from safetensors import safe_open
 
 from judges.catalog import MODELS
-from judges.engines.weights import EMBEDDED
+from tests.tiny import TINY
 
-TINY = EMBEDDED / "magistrate-tiny"
 WHEELS = Path(__file__).parents[1] / "build" / "wheels"
 
 NAMES = {
@@ -48,7 +47,7 @@ def tiny_gguf(
     architecture: str = "llama",
     **changed: Any,
 ) -> Path:
-    """Write the embedded judge to a GGUF file.
+    """Write the tests' model to a GGUF file.
 
     Args:
         file: The file to write.
@@ -89,7 +88,7 @@ def smollm_wheel() -> Path:
 
 
 def tiny_tokens(**changed: str) -> list[str]:
-    """The embedded judge's tokens, of which some are spelled otherwise."""
+    """The tests' model's tokens, of which some are spelled otherwise."""
     return [changed.get(token.strip("<|>"), token) for token in _facts("llama")["tokenizer.ggml.tokens"]]
 
 

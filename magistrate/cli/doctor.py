@@ -175,7 +175,7 @@ def _judgement() -> Iterator[Finding]:
     began = time.perf_counter()
     try:
         with quiet():
-            verdict = judge([sample], "llm-eval", engine, model="magistrate-tiny")[0]
+            verdict = judge([sample], "llm-eval", engine)[0]
     except MagistrateError as error:
         yield Finding("judgement", False, str(error), "`magistrate score --debug` on a file of one row shows more")
         return
