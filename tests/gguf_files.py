@@ -111,8 +111,8 @@ def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
 
 
 def _facts(architecture: str) -> dict[str, Any]:
-    config = json.loads((TINY / "config.json").read_text())
-    tokenizer = json.loads((TINY / "tokenizer.json").read_text())
+    config = json.loads((Path(TINY) / "config.json").read_text())
+    tokenizer = json.loads((Path(TINY) / "tokenizer.json").read_text())
     tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].__getitem__)
     whole = {token["content"] for token in tokenizer["added_tokens"]}
     return {
@@ -134,14 +134,14 @@ def _facts(architecture: str) -> dict[str, Any]:
         "tokenizer.ggml.bos_token_id": config["bos_token_id"],
         "tokenizer.ggml.eos_token_id": config["eos_token_id"],
         "tokenizer.ggml.padding_token_id": config["pad_token_id"],
-        "tokenizer.chat_template": (TINY / "chat_template.jinja").read_text(),
+        "tokenizer.chat_template": (Path(TINY) / "chat_template.jinja").read_text(),
     }
 
 
 def _weights() -> dict[str, np.ndarray[Any, Any]]:
-    heads = json.loads((TINY / "config.json").read_text())["num_attention_heads"]
+    heads = json.loads((Path(TINY) / "config.json").read_text())["num_attention_heads"]
     found = {}
-    with safe_open(TINY / "model.safetensors", "pt") as file:
+    with safe_open(Path(TINY) / "model.safetensors", "pt") as file:
         for name in file.keys():  # noqa: SIM118 -- it is no mapping
             weight = file.get_tensor(name).to(torch.float32).numpy()
             for ours, theirs in NAMES.items():
