@@ -5,7 +5,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
 export PYTHONDONTWRITEBYTECODE =
 SAMPLE = magistrate/sample/dialogues.jsonl
 
-.PHONY: setup demo demo-server test stress lint figures clean
+.PHONY: setup model demo demo-server test stress lint figures clean
 
 setup: .venv/.ready
 
@@ -18,10 +18,14 @@ setup: .venv/.ready
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: setup
-	@.venv/bin/magistrate score $(SAMPLE) --judge llm-eval --model magistrate-tiny --output demo-verdicts.jsonl --overwrite
+# The judge is in the repository but for its base, which is fetched once.
+model: setup
+	@.venv/bin/magistrate models fetch magistrate-135m >/dev/null
 
-demo-server: setup
+demo: model
+	@.venv/bin/magistrate score $(SAMPLE) --judge llm-eval --output demo-verdicts.jsonl --overwrite
+
+demo-server: model
 	@.venv/bin/python scripts/demo_server.py
 
 # Two at a time, a file's tests together, in the groups and the order that tests/conftest.py gives them. PyTorch's threads wait by

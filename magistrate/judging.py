@@ -79,7 +79,7 @@ def judge(
     engine: Engine | str | None = None,
     **settings: Any,
 ) -> Verdicts:
-    """Judge samples: ``judge(samples, "llm-eval", model="magistrate-tiny")``. Works in notebooks too.
+    """Judge samples: ``judge(samples, "llm-eval")``. Works in notebooks too. Without ``model`` the embedded judge judges.
 
     Args:
         samples: A list of mappings or any other iterable of them, a data frame of pandas or polars, a table of pyarrow, a data
@@ -111,7 +111,7 @@ def judge(
 
 
 def _settings(engine: Engine | str | None, given: Mapping[str, Any]) -> tuple[EngineSettings, Decoding]:
-    """The settings of the engine, and those of how answers are written.
+    """The settings of the engine, whose model is the embedded judge if none is named, and those of how answers are written.
 
     Raises:
         MagistrateError: There is no such setting, a value is illegal, or one does not go with an engine that is given.
@@ -126,7 +126,7 @@ def _settings(engine: Engine | str | None, given: Mapping[str, Any]) -> tuple[En
         raise MagistrateError(f"`{next(iter(ours))}` is a setting of an engine that is opened here, and an open engine is given")
     named = {"engine": engine} if isinstance(engine, str) else {}
     decoding = {name: value for name, value in given.items() if name not in ours}
-    return EngineSettings.of(**named, **ours), Decoding.of(**decoding)
+    return EngineSettings.of(**named, **ours).with_judge(), Decoding.of(**decoding)
 
 
 def _check_limit(limit: int | None) -> None:

@@ -3,7 +3,7 @@
     .venv/bin/python scripts/bench_judges.py ../shared/data            every figure, as Markdown
     .venv/bin/python scripts/bench_judges.py ../shared/data --only compile
 
-The folder holds the public data sets by name: dialogsum, dialsummeval, vicuna. Answers are the embedded judge's, on real vLLM.
+The folder holds the public data sets by name: dialogsum, dialsummeval, vicuna. Answers are a very small judge's, on real vLLM.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from judges.rubric import Rubric
 from judges.runner import Runner, prepare
 from judges.verdict import Verdict
 
-MODEL = "magistrate-tiny"
+MODEL = "tests/models/magistrate-tiny"
 SEQUENCES = 64
 GROUSE_ROOM = 96
-"""Tokens for an answer. The embedded judge fills any room with idle reasons, so every answer is cut off in the first of them."""
+"""Tokens for an answer. The model fills any room with idle reasons, so every answer is cut off in the first of them."""
 ATTRIBUTES = (
     *("Health", "Food", "Work", "School", "Travel", "Shopping", "Family", "Housing", "Money", "Sports", "Film and music"),
     *("Technology", "Weather", "Law", "Small talk"),

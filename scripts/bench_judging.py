@@ -38,7 +38,7 @@ from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from magistrate.cli.main import SAMPLE
 
-MODEL = "magistrate-tiny"
+MODEL = "tests/models/magistrate-tiny"
 COUNT = 512
 SEQUENCES = 256
 TIMES = {64: 2, 8: 6, 1: 12}
@@ -257,7 +257,7 @@ from judges.llm_eval import LLMEval; from judges.decoding import Decoding
 from judges.engines.vllm.engine import VLLMEngine; from magistrate import judge_async
 marks.append(("our modules", time.time()))
 async def main():
-    engine = VLLMEngine("magistrate-tiny"); marks.append(("finding and hashing the model", time.time()))
+    engine = VLLMEngine("tests/models/magistrate-tiny"); marks.append(("finding and hashing the model", time.time()))
     import torch; marks.append(("importing torch", time.time()))
     import vllm.v1.engine.llm_engine; marks.append(("importing vLLM", time.time()))
     async with engine:
@@ -473,7 +473,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds of each side (default 5)")
     parser.add_argument("--samples", type=Path, default=SAMPLE, help="what to judge (default: the bundled dialogues, numbered)")
     parser.add_argument(
-        "--model", default=MODEL, help="the model that judges; not for cold and memory (default: the embedded one)"
+        "--model", default=MODEL, help="the model that judges; not for cold and memory (default: a very small one)"
     )
     parser.add_argument(
         "--window",

@@ -3,7 +3,7 @@
 .venv/bin/python scripts/bench_qualeval.py --only large       stages behind the judge, on 100,000 instances
 .venv/bin/python scripts/bench_qualeval.py --only programs    MBPP's own solutions in the sandbox
 .venv/bin/python scripts/bench_qualeval.py --only host        a study of 500 with an engine that takes no time
-.venv/bin/python scripts/bench_qualeval.py --only run         a study of 60 on the embedded judge, whose answers are long
+.venv/bin/python scripts/bench_qualeval.py --only run         a study of 60 on a very small judge, whose answers are long
 """
 
 from __future__ import annotations
@@ -165,12 +165,12 @@ def bench_host(count: int) -> list[str]:
 
 
 def bench_run(count: int) -> list[str]:
-    """A study of DialogSum on the embedded judge, and how long its engine had nothing to do."""
-    engine = Watched("magistrate-tiny")
+    """A study of DialogSum on a very small judge, and how long its engine had nothing to do."""
+    engine = Watched("tests/models/magistrate-tiny")
     took, asked = _study_dialogsum(count, engine)
     outside = took - engine.busy
     return [
-        f"| {count} instances, {ATTRIBUTES} attributes of a kind, one model, the embedded judge: the whole, s | {took:.0f} |",
+        f"| {count} instances, {ATTRIBUTES} attributes of a kind, one model, a very small judge: the whole, s | {took:.0f} |",
         f"| of it the engine had nothing to do, s (share) | {outside:.1f} ({outside / took:.1%}); {asked} verdicts |",
     ]
 

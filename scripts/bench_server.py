@@ -36,13 +36,13 @@ from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from magistrate.cli.main import SAMPLE
 
-MODEL = "magistrate-tiny"
+MODEL, FOLDER = "judge", "tests/models/magistrate-tiny"
 SEQUENCES = 64
 PORT = 8799
 URL = f"http://127.0.0.1:{PORT}"
 MODELS = f"""\
 [models.{MODEL}]
-model = "{MODEL}"
+model = "{FOLDER}"
 dtype = "float32"
 max_num_seqs = {SEQUENCES}
 max_num_batched_tokens = 512
@@ -175,9 +175,9 @@ def bench_throughput(rounds: int, count: int = 2000) -> list[str]:
 
     with tempfile.TemporaryDirectory() as name, server(Path(name)), asyncio.Runner() as loop:
         client = OpenAI(base_url=f"{URL}/v1", api_key="none")
-        same = AsyncVLLMEngine(MODEL, dtype="float32", max_num_seqs=SEQUENCES, options={"max_num_batched_tokens": 512})
+        same = AsyncVLLMEngine(FOLDER, dtype="float32", max_num_seqs=SEQUENCES, options={"max_num_batched_tokens": 512})
         loop.run(same.start())
-        one = VLLMEngine(MODEL, dtype="float32", max_num_seqs=SEQUENCES)
+        one = VLLMEngine(FOLDER, dtype="float32", max_num_seqs=SEQUENCES)
         loop.run(one.start())
         sides: dict[str, Callable[[list[dict[str, Any]]], float]] = {
             "batch over HTTP": lambda rows: batch_seconds(client, Path(name), rows),

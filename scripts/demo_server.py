@@ -1,6 +1,6 @@
 """A batch that outlives its server: sent by OpenAI's client, killed half-way, finished after the restart.
 
-python scripts/demo_server.py [--model magistrate-tiny] [--lines 300]
+python scripts/demo_server.py [--model magistrate-135m] [--lines 300]
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def write_batch(path: Path, lines: int) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="magistrate-tiny")
+    parser.add_argument("--model", default="magistrate-135m")
     parser.add_argument("--lines", type=int, default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -134,7 +134,7 @@ class Files:
         recipe = (ROOT / "finetune" / "recipes" / "tiny.toml").read_text(encoding="utf-8")
         for said, wanted in steps.items():
             recipe = recipe.replace(said, wanted)
-        file.write_text(recipe.replace('"magistrate-tiny"', f'"{self.model}"'))
+        file.write_text(recipe.replace('"smollm2-135m"', f'"{self.model}"'))
 
     def _predictions(self, file: Path) -> None:
         rows = self._rows("dialogsum.dev.jsonl")[: 2 * self.rows]

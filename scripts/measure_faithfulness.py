@@ -1,6 +1,6 @@
 """How far QualEval's priors and assignments are from people's labels: MMLU's subjects mixed at known shares, DialogSum's topics.
 
-    .venv/bin/python scripts/measure_faithfulness.py --model magistrate-tiny -o faithfulness/
+    .venv/bin/python scripts/measure_faithfulness.py --model magistrate-135m -o faithfulness/
 
 Source: QualEval, section 4.1 and figure 4, which has MedMCQA in their place. The labels are given as the domains. The same
 command again goes on where it was.
@@ -24,6 +24,7 @@ from evals.qualeval.faithfulness import Faithfulness, faithfulness
 from evals.qualeval.options import Options
 from evals.qualeval.study_folder import StudyFolder
 from judges.backend import ProgressListener
+from judges.catalog import EMBEDDED
 from judges.engines import ENGINES, open_engine
 from judges.engines.engine import Engine
 
@@ -90,7 +91,7 @@ async def run(model: str, engine_name: str, base_url: str | None, folder: Path, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="magistrate-tiny")
+    parser.add_argument("--model", default=EMBEDDED)
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0])
     parser.add_argument("--base-url")
     parser.add_argument("-o", "--output", type=Path, default=Path("faithfulness"))

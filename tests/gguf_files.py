@@ -1,4 +1,4 @@
-"""GGUF files for tests: the embedded judge as llama.cpp's own converter would write it, whole or with a fault."""
+"""GGUF files for tests: the tests' model as llama.cpp's own converter would write it, whole or with a fault."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from gguf import GGMLQuantizationType as Type
 from safetensors import safe_open
 
 from judges.catalog import MODELS
-from judges.engines.weights import EMBEDDED
+from tests.tiny import TINY
 
-TINY = EMBEDDED / "magistrate-tiny"
 WHEELS = Path(__file__).parents[1] / "build" / "wheels"
 
 NAMES = {
@@ -48,7 +47,7 @@ def tiny_gguf(
     architecture: str = "llama",
     **changed: Any,
 ) -> Path:
-    """Write the embedded judge to a GGUF file.
+    """Write the tests' model to a GGUF file.
 
     Args:
         file: The file to write.
@@ -89,7 +88,7 @@ def smollm_wheel() -> Path:
 
 
 def tiny_tokens(**changed: str) -> list[str]:
-    """The embedded judge's tokens, of which some are spelled otherwise."""
+    """The tests' model's tokens, of which some are spelled otherwise."""
     return [changed.get(token.strip("<|>"), token) for token in _facts("llama")["tokenizer.ggml.tokens"]]
 
 
@@ -112,8 +111,8 @@ def _add(writer: gguf.GGUFWriter, name: str, value: Any) -> None:
 
 
 def _facts(architecture: str) -> dict[str, Any]:
-    config = json.loads((TINY / "config.json").read_text())
-    tokenizer = json.loads((TINY / "tokenizer.json").read_text())
+    config = json.loads((Path(TINY) / "config.json").read_text())
+    tokenizer = json.loads((Path(TINY) / "tokenizer.json").read_text())
     tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].__getitem__)
     whole = {token["content"] for token in tokenizer["added_tokens"]}
     return {
@@ -135,14 +134,14 @@ def _facts(architecture: str) -> dict[str, Any]:
         "tokenizer.ggml.bos_token_id": config["bos_token_id"],
         "tokenizer.ggml.eos_token_id": config["eos_token_id"],
         "tokenizer.ggml.padding_token_id": config["pad_token_id"],
-        "tokenizer.chat_template": (TINY / "chat_template.jinja").read_text(),
+        "tokenizer.chat_template": (Path(TINY) / "chat_template.jinja").read_text(),
     }
 
 
 def _weights() -> dict[str, np.ndarray[Any, Any]]:
-    heads = json.loads((TINY / "config.json").read_text())["num_attention_heads"]
+    heads = json.loads((Path(TINY) / "config.json").read_text())["num_attention_heads"]
     found = {}
-    with safe_open(TINY / "model.safetensors", "pt") as file:
+    with safe_open(Path(TINY) / "model.safetensors", "pt") as file:
         for name in file.keys():  # noqa: SIM118 -- it is no mapping
             weight = file.get_tensor(name).to(torch.float32).numpy()
             for ours, theirs in NAMES.items():

@@ -12,10 +12,12 @@ from typing import Any
 
 import typer
 
+from judges.catalog import EMBEDDED
 from magistrate.cli.arena_file import ArenaFile
 from magistrate.cli.jury import JuryFile, MemberEntry
 from magistrate.cli.main import app
 from server.hosting.models_file import ModelSpec, read_models
+from tests.tiny import TINY
 
 PACKAGES = ("judges", "server", "magistrate", "evals", "solver", "finetune")
 ROOT = Path(__file__).parent.parent
@@ -45,7 +47,7 @@ from server.settings import Settings
 from server.store import Store
 
 judge = LLMEval()
-engine = TransformersEngine("magistrate-tiny")
+engine = TransformersEngine(sys.argv[1])
 commands = typer.main.get_command(app).commands
 flags = {
     "score": commands["score"],
@@ -81,7 +83,7 @@ def test_a_new_field_of_decoding_is_a_flag_a_field_and_part_of_what_tells_verdic
     assert text.count(LAST) == 1
     declared.write_text(text.replace(LAST, ADDED + LAST))
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    run = [sys.executable, "-c", SEEN]
+    run = [sys.executable, "-c", SEEN, TINY]
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout) == {
@@ -113,20 +115,20 @@ def test_what_engines_are_told_of_a_gpu_is_a_flag_of_every_command_and_an_entry_
     for command in taking:
         assert {parameter.name for parameter in command.params} >= GPU.keys(), command.name
     options = {"tensor_parallel_size": 2, "gpu_memory_utilization": 0.5}
-    member = MemberEntry.model_validate({"name": "a", "model": "magistrate-tiny", **GPU}).settings.engine_options()
+    member = MemberEntry.model_validate({"name": "a", "model": TINY, **GPU}).settings.engine_options()
     assert (member["options"], member["deterministic"]) == (options, True)
-    entry = {"model": "magistrate-tiny", "memory": 0.5, "tensor_parallel": 2, "deterministic": True, "data_parallel": 2}
+    entry = {"model": TINY, "memory": 0.5, "tensor_parallel": 2, "deterministic": True, "data_parallel": 2}
     hosted = ModelSpec.model_validate(entry).engine_options()
     assert (hosted["options"], hosted["deterministic"]) == ({**options, "data_parallel_size": 2}, True)
 
 
 def test_a_models_path_is_relative_to_the_file_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    (tmp_path / "magistrate-tiny").mkdir()
+    (tmp_path / EMBEDDED).mkdir()
     here = str(tmp_path / "mine")
-    entries = "".join(f'[[member]]\nname = "m{n}"\nmodel = "{name}"\n' for n, name in enumerate(("mine", "magistrate-tiny")))
+    entries = "".join(f'[[member]]\nname = "m{n}"\nmodel = "{name}"\n' for n, name in enumerate(("mine", EMBEDDED)))
     (tmp_path / "jury.toml").write_text(entries)
-    assert [entry.model for entry in JuryFile.load(tmp_path / "jury.toml").member] == [here, "magistrate-tiny"]
+    assert [entry.model for entry in JuryFile.load(tmp_path / "jury.toml").member] == [here, EMBEDDED]
     (tmp_path / "models.toml").write_text('[models.a]\nmodel = "mine"\n[models.b]\nmodel = "owner/name"\n')
     models = read_models(str(tmp_path / "models.toml")).models
     assert [models[name].model for name in "ab"] == [here, "owner/name"]

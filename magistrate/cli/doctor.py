@@ -172,10 +172,13 @@ def _memory() -> Iterator[Finding]:
 def _judgement() -> Iterator[Finding]:
     sample = {"context": ["Would you like tea or coffee?"], "response": "Tea, please, with a little milk."}
     engine = "vllm" if installed_version() else "transformers"
+    if advice := advice_to_fetch(catalog.EMBEDDED):
+        yield Finding("judgement", None, f"not tried: {catalog.EMBEDDED} is not on this machine yet", advice)
+        return
     began = time.perf_counter()
     try:
         with quiet():
-            verdict = judge([sample], "llm-eval", engine, model="magistrate-tiny")[0]
+            verdict = judge([sample], "llm-eval", engine)[0]
     except MagistrateError as error:
         yield Finding("judgement", False, str(error), "`magistrate score --debug` on a file of one row shows more")
         return

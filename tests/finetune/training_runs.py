@@ -10,10 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.tiny import TINY
+
 RECIPE = """
 title = "A test's"
 source = "This test."
-base = "magistrate-tiny"
+base = "{base}"
 weights = "{weights}"
 compute = "float32"
 
@@ -48,7 +50,8 @@ def write_recipe(
     dropout: float = 0.1,
 ) -> Path:
     path = folder / "small.toml"
-    path.write_text(RECIPE.format(steps=steps, checkpoints=checkpoints, weights=weights, optimizer=optimizer, dropout=dropout))
+    values = {"steps": steps, "checkpoints": checkpoints, "weights": weights, "optimizer": optimizer, "dropout": dropout}
+    path.write_text(RECIPE.format(base=TINY, **values))
     return path
 
 

@@ -86,7 +86,7 @@ def test_every_option_that_is_listed_is_an_option_of_its_judge(tmp_path: Path) -
 
 def test_a_model_has_a_judge_of_its_own() -> None:
     assert catalog.usual_judge("llama-3-grouse") == "grouse"
-    assert catalog.usual_judge("magistrate-tiny") == catalog.usual_judge("some/other") == catalog.usual_judge(None) == "llm-eval"
+    assert catalog.usual_judge(catalog.EMBEDDED) == catalog.usual_judge("some/other") == catalog.usual_judge(None) == "llm-eval"
     assert all(model.judge in catalog.JUDGES for model in catalog.MODELS.values())
 
 

@@ -1,4 +1,4 @@
-"""Each judge on each engine: real answers of the embedded judge are read without a fault."""
+"""Each judge on each engine: real answers of the tests' model are read without a fault."""
 
 import asyncio
 from collections.abc import Mapping

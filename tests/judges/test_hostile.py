@@ -18,7 +18,6 @@ from judges.data.rows import Row
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine
 from judges.engines.vllm.engine import VLLMEngine
-from judges.engines.weights import EMBEDDED
 from judges.errors import AnswerError
 from judges.grouse import Grouse
 from judges.judge import Judge, Message, RenderedPrompts, Score
@@ -28,6 +27,7 @@ from judges.qualeval import Discovery, Insight, Shrink
 from judges.runner import Runner, prepare
 from judges.verdict import Verdict
 from tests.judges.hostile import FAMILIES, HOSTILE, PLAIN, SAMPLES, SPECIAL, sample_of, spread
+from tests.tiny import TINY
 
 ATTRIBUTES = ["Science", "Everyday life", "Sport"]
 RUBRIC = """
@@ -92,7 +92,7 @@ def judge_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Judge]
 
 @pytest.fixture(scope="module")
 def tiny() -> ChatTokenizer:
-    return ChatTokenizer.load(EMBEDDED / "magistrate-tiny")
+    return ChatTokenizer.load(Path(TINY))
 
 
 def carried(text: str) -> str:
@@ -210,7 +210,7 @@ def test_the_only_special_tokens_are_those_of_the_chat_template(
 @pytest.fixture(scope="module")
 def babel() -> ChatTokenizer:
     """A vocabulary in which every special token spelt by a text is one, of whatever family, with ChatML's template."""
-    chat = ChatTokenizer.load(EMBEDDED / "magistrate-tiny")
+    chat = ChatTokenizer.load(Path(TINY))
     chat.tokenizer.add_special_tokens({"additional_special_tokens": [*SPECIAL, "### assistant:"]})
     turns = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     chat.tokenizer.chat_template = turns + "<|im_start|>assistant\n<think>"

@@ -17,10 +17,11 @@ from judges.errors import MagistrateError
 from judges.judge import Judge
 from tests.magistrate.test_cli import ENVIRONMENT, assert_one_sentence, read, write
 from tests.server.running import RunningServer
+from tests.tiny import TINY
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
-TINY = ("--model", "magistrate-tiny", "--engine", "transformers", "--dtype", "float32")
-SERVED = '[models.tiny]\nmodel = "magistrate-tiny"\nengine = "transformers"\ndtype = "float32"\n'
+SMALL = ("--model", TINY, "--engine", "transformers", "--dtype", "float32")
+SERVED = f'[models.tiny]\nmodel = "{TINY}"\nengine = "transformers"\ndtype = "float32"\n'
 ROWS = [{"id": str(number), "reply": f"Thank you, number {number}. Come again."} for number in range(3)]
 
 
@@ -68,7 +69,7 @@ def test_it_is_listed_with_its_options_and_a_broken_one_is_named(path: Path) -> 
 
 def test_it_scores_a_file(path: Path, tmp_path: Path) -> None:
     source, output = write(tmp_path / "rows.jsonl", ROWS), tmp_path / "v.jsonl"
-    score = ("score", source, "-o", output, *TINY, "--judge")
+    score = ("score", source, "-o", output, *SMALL, "--judge")
     done = magistrate(path, *score, "politeness", "-O", "tone=formal")
     assert done.returncode == 0, done.stderr
     assert [verdict["judge"] for verdict in read(output)] == ["politeness"] * 3
@@ -87,7 +88,7 @@ def test_no_rubric_takes_its_name(path: Path, tmp_path: Path) -> None:
 
 def test_it_has_a_card(path: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.jsonl", ROWS)
-    card = ("judges", "card", "--judge", "politeness", *TINY, "--reruns", "1", "--seeds", "1", "-o", tmp_path / "card")
+    card = ("judges", "card", "--judge", "politeness", *SMALL, "--reruns", "1", "--seeds", "1", "-o", tmp_path / "card")
     assert_one_sentence(magistrate(path, *card), "no samples are bundled for judge `politeness`")
     done = magistrate(path, *card, "--samples", source)
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ import pytest
 
 from tests.magistrate.test_cli import assert_one_sentence, forked, magistrate
 from tests.stopping import KILL, WAYS, Way
+from tests.tiny import TINY
 
 QUESTIONS = [
     ("q1", "What is tea?", "facts"),
@@ -42,7 +43,7 @@ def arena(tmp_path: Path) -> Path:
 def arguments(arena: Path, *more: str) -> list[str]:
     files = [part for model in ("one", "two", "three") for part in ("--answers", str(arena / f"{model}.jsonl"))]
     asked = ["arena", "run", "--questions", str(arena / "questions.xlsx"), *files]
-    return [*asked, "--model", "magistrate-tiny", "-O", "reasoning=no", "--bootstrap", "50", "-o", str(arena / "report"), *more]
+    return [*asked, "--model", TINY, "-O", "reasoning=no", "--bootstrap", "50", "-o", str(arena / "report"), *more]
 
 
 def figures(folder: Path) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def test_an_arena_from_a_workbook_to_a_page_and_again(arena: Path) -> None:
     assert [one["name"] for one in found["standings"]] == ["Overall", "CN", "EN", "facts", "lists"]
     assert found["soft"] is not None
     assert found["win_rates"]["baseline"] == "one"
-    assert found["made"]["judge_model"] == "magistrate-tiny"
+    assert found["made"]["judge_model"] == TINY
 
     verdicts = (report / "verdicts.jsonl").read_text()
     again = magistrate(*arguments(arena, "-r", "--baseline", "one", "--expected"))
@@ -171,10 +172,10 @@ def test_a_stopped_arena_goes_on_to_the_same_bytes(arena: Path, tmp_path: Path, 
     assert of[0] == of[1]
 
 
-FILE = """
+FILE = f"""
 questions = "questions.xlsx"
 seed = 1
-field = { question = "question" }
+field = {{ question = "question" }}
 
 [[contestant]]
 name = "one"
@@ -185,17 +186,17 @@ answers = "two.jsonl"
 
 [[contestant]]
 name = "lab/tiny"
-model = "magistrate-tiny"
+model = "{TINY}"
 engine = "transformers"
 dtype = "float32"
 max_tokens = 8
 
 [judge]
-model = "magistrate-tiny"
+model = "{TINY}"
 engine = "transformers"
 dtype = "float32"
 expected = true
-options = { reasoning = false }
+options = {{ reasoning = false }}
 
 [report]
 baseline = "one"
@@ -228,7 +229,7 @@ def test_one_file_answers_judges_and_reports(arena: Path) -> None:
     [
         (("seed = 1", "seeds = 1"), (), "arena.toml: seeds: is unknown"),
         (
-            ('model = "magistrate-tiny"\nengine', "engine"),
+            (f'model = "{TINY}"\nengine', "engine"),
             (),
             "arena.toml: contestant.3: give one of `answers`, `column` and `model`",
         ),
@@ -242,7 +243,7 @@ def test_one_file_answers_judges_and_reports(arena: Path) -> None:
             (),
             "contestant.2: a contestant of a column has the column's name",
         ),
-        (("temperature", "temperature"), ("--model", "magistrate-tiny"), "settings stand in"),
+        (("temperature", "temperature"), ("--model", TINY), "settings stand in"),
         (("temperature", "temperature"), ("--questions", "q.csv"), "arena.toml; give only `-o`"),
         (("reasoning", "reasonin"), (), "judge `pairwise` has no option `reasonin`"),
         (('baseline = "one"', 'baseline = "none"'), (), "none"),

@@ -111,8 +111,8 @@ print([verdict.status for verdict in magistrate.judge("rows.jsonl", server=url)]
 @pytest.mark.parametrize(
     ("command", "library", "extra"),
     [
-        ("score rows.jsonl --model magistrate-tiny", "vLLM", "cpu"),
-        ("score rows.jsonl --model magistrate-tiny --engine transformers", "torch", "models"),
+        ("score rows.jsonl", "vLLM", "cpu"),
+        ("score rows.jsonl --engine transformers", "torch", "models"),
         ("score rows.parquet --judge llm-eval --server http://127.0.0.1:9", "pyarrow", "parquet"),
         ("score hf://a/b --judge llm-eval --server http://127.0.0.1:9", "datasets", "hub"),
         ("serve", "uvicorn", "server"),
@@ -146,7 +146,7 @@ def test_what_is_missing_is_named_in_a_sentence(there: Base, command: str, libra
         ("import magistrate.finetune", "finetune"),
         ("from magistrate import assign", "solver"),
         ("magistrate.Verdicts().to_pandas()", "pandas"),
-        ("magistrate.judge([], 'llm-eval', 'transformers', model='magistrate-tiny')", "models"),
+        ("magistrate.judge([], 'llm-eval', 'transformers')", "models"),
     ],
 )
 def test_an_import_names_its_extra(there: Base, code: str, extra: str) -> None:

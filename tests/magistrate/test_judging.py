@@ -20,6 +20,7 @@ from judges.verdicts import Verdicts
 from magistrate import LLMEval, MagistrateError, Rubric, judge, judge_async, open_engine
 from magistrate.judging import SETTINGS
 from magistrate.loop_thread import run
+from tests.tiny import TINY
 
 SAMPLES: list[dict[str, Any]] = [{"id": f"s{n}", "context": f"Is {n} odd?", "response": f"{n} is odd."} for n in range(6)]
 RUBRIC = """
@@ -164,7 +165,7 @@ def in_a_notebook(cell: Any) -> Any:
 
 
 def test_a_notebook_judges_on_engines_that_it_opens_and_that_it_is_given() -> None:
-    settings: dict[str, Any] = {"model": "magistrate-tiny", "dtype": "float32"}
+    settings: dict[str, Any] = {"model": TINY, "dtype": "float32"}
     opened = in_a_notebook(lambda: judge(SAMPLES[:2], "llm-eval", "transformers", **settings))
     assert [verdict.status for verdict in opened] == ["scored", "scored"]
     given = in_a_notebook(lambda: judge(SAMPLES[:2], LLMEval(), open_engine("transformers", **settings)))
@@ -174,7 +175,7 @@ def test_a_notebook_judges_on_engines_that_it_opens_and_that_it_is_given() -> No
 
 def test_a_started_engine_stays_so() -> None:
     async def program() -> list[Verdicts]:
-        async with open_engine("transformers", "magistrate-tiny", dtype="float32") as engine:
+        async with open_engine("transformers", TINY, dtype="float32") as engine:
             return [await judge_async(SAMPLES[:2], asked, engine, expected=True) for asked in (LLMEval(), "llm-eval")]
 
     first, second = asyncio.run(program())
@@ -216,21 +217,20 @@ def test_work_that_is_interrupted_cleans_up_beside_a_loop() -> None:
         *(
             (
                 ("llm-eval",),
-                {"limit": limit, "model": "magistrate-tiny"},
+                {"limit": limit, "model": TINY},
                 f"`limit` must be a whole number of at least 1, not {limit!r}",
             )
             for limit in (0, -1, 1.5, True, "3")
         ),
         (("llm-eval", "vlm"), {}, "engine setting `engine` must be one of vllm, transformers, endpoint, not 'vlm'"),
-        (("llm-eval",), {}, "no model given"),
         (("dredd",), {"server": "http://127.0.0.1:9"}, "there is no judge `dredd`"),
         (("llm-eval",), {"server": "http://127.0.0.1:9", "dtype": "float32"}, "`--dtype` has no meaning with `--server`"),
         (
             ("llm-eval",),
-            {"fields": {"nothing": "x"}, "model": "magistrate-tiny"},
+            {"fields": {"nothing": "x"}, "model": TINY},
             "^`fields={'nothing': 'x'}`: judge `llm-eval` has no field `nothing`",
         ),
-        (("llm-eval",), {"options": {"nothing": 1}, "model": "magistrate-tiny"}, "judge `llm-eval` has no option `nothing`"),
+        (("llm-eval",), {"options": {"nothing": 1}, "model": TINY}, "judge `llm-eval` has no option `nothing`"),
         ((LLMEval(),), {"options": {"scale": "0-5"}}, "options are those of a judge that is named"),
     ],
 )
@@ -241,7 +241,7 @@ def test_what_cannot_be_is_said_before_anything_starts(arguments: tuple[Any, ...
 
 def test_what_holds_no_samples_is_said_before_anything_starts() -> None:
     with pytest.raises(MagistrateError, match=r"samples are a list of mappings, .*, not None"):
-        judge(None, "llm-eval", model="magistrate-tiny")
+        judge(None, "llm-eval", model=TINY)
 
 
 def test_an_open_engine_has_its_settings() -> None:

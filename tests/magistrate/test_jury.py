@@ -11,20 +11,21 @@ from judges.errors import MagistrateError
 from magistrate.cli.jury import JuryFile
 from magistrate.cli.main import SAMPLE
 from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, write
+from tests.tiny import TINY
 
-MEMBERS = """
+MEMBERS = f"""
 combine = "median"
 
 [[member]]
 name = "plain"
 judge = "llm-eval"
-model = "magistrate-tiny"
+model = "{TINY}"
 
 [[member]]
 name = "blind"
 judge = "llm-eval"
-model = "magistrate-tiny"
-options = { use_reference = false }
+model = "{TINY}"
+options = {{ use_reference = false }}
 weight = 2
 
 [[member]]
@@ -123,14 +124,12 @@ def test_a_jury_that_can_judge_nothing_stops_before_an_engine_starts(tmp_path: P
 
 
 def test_too_few_scored_and_rows_of_one_id(tmp_path: Path) -> None:
-    """Members without a model are the embedded one's."""
     members = tmp_path / "jury.toml"
-    members.write_text('[[member]]\nname = "a"\n[[member]]\nname = "b"\noptions = { use_reference = false }\n')
+    members.write_text(MEMBERS.partition('[[member]]\nname = "absent"')[0])
     good = {"id": "x", "context": "hi", "response": "ho"}
     source = write(tmp_path / "rows.jsonl", [good, {**good, "response": "he"}, {"id": "y", "context": "hi"}])
     done = magistrate("jury", source, "--members", members, "-o", tmp_path / "out.jsonl", "--fail-under", "0.9")
     assert done.returncode == 1
     assert "magistrate: 2 of 3 samples are scored, 66.7%, which is less than `--fail-under 0.9`" in done.stderr
     assert done.stderr.count("rows.jsonl row 2 has the id `x`, like rows.jsonl row 1") == 1
-    assert done.stderr.count("no --model given: judging with the embedded magistrate-tiny") == 1
     assert [(one["id"], one.get("occurrence")) for one in read(tmp_path / "out.jsonl")] == [("x", None), ("x", 2), ("y", None)]

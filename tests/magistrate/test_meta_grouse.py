@@ -11,6 +11,7 @@ from evals.meta.grounded.cases import OWN, read_cases
 from judges.grouse import METRICS
 from judges.verdict import Verdict
 from tests.magistrate.test_cli import assert_one_sentence, magistrate
+from tests.tiny import TINY
 
 COUNT = 3
 
@@ -24,7 +25,7 @@ def test_a_judge_is_tried_and_goes_on_where_it_was(tmp_path: Path) -> None:
     report = tmp_path / "report"
     options = [
         "--model",
-        "magistrate-tiny",
+        TINY,
         "--limit",
         str(COUNT),
         "-O",
@@ -83,11 +84,11 @@ def test_ready_verdicts_beside_a_reference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--verdicts", "v.jsonl", "--model", "magistrate-tiny"], "`--verdicts` replaces judging"),
+        (["--verdicts", "v.jsonl", "--model", TINY], "`--verdicts` replaces judging"),
         (["--verdicts", "none.jsonl"], "none.jsonl cannot be read"),
-        (["--model", "magistrate-tiny", "--cases", "none.jsonl"], "none.jsonl: there is no such file"),
-        (["--model", "magistrate-tiny", "-O", "metric=yes"], "judge `grouse` has no option `metric`"),
-        (["--model", "magistrate-tiny", "--reference", str(OWN)], "rows have `id` and columns named answer_relevancy"),
+        (["--model", TINY, "--cases", "none.jsonl"], "none.jsonl: there is no such file"),
+        (["--model", TINY, "-O", "metric=yes"], "judge `grouse` has no option `metric`"),
+        (["--model", TINY, "--reference", str(OWN)], "rows have `id` and columns named answer_relevancy"),
     ],
 )
 def test_bad_arguments_are_one_sentence(tmp_path: Path, more: list[str], told: str) -> None:
@@ -97,5 +98,5 @@ def test_bad_arguments_are_one_sentence(tmp_path: Path, more: list[str], told: s
 
 def test_cases_without_conditions_are_told_of_in_a_sentence(data: Path, tmp_path: Path) -> None:
     source = data / "grouse" / "grounded_qa.jsonl"
-    done = magistrate(*grouse(tmp_path / "out", "--cases", source, "--model", "magistrate-tiny"))
+    done = magistrate(*grouse(tmp_path / "out", "--cases", source, "--model", TINY))
     assert_one_sentence(done, "holds no test case: field `conditions` is missing in 1 of its rows")

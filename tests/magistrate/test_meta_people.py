@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, write
+from tests.tiny import TINY
 
-JUDGE = ("--model", "magistrate-tiny", "--dtype", "float32")
+JUDGE = ("--model", TINY, "--dtype", "float32")
 QUICK = ("--rounds", "100")
 
 
@@ -39,7 +40,7 @@ PEOPLE = ("--human", "quality=anna,bob", "--field", "context=said", "--field", "
 
 def test_a_judge_is_set_beside_people_and_the_same_command_goes_on(tmp_path: Path) -> None:
     source, report = write(tmp_path / "rated.jsonl", rated_rows()), tmp_path / "report"
-    command = ("meta", "people", source, *PEOPLE, *JUDGE, "--expected", "--embeddings", "magistrate-tiny", "-o", report)
+    command = ("meta", "people", source, *PEOPLE, *JUDGE, "--expected", "--embeddings", TINY, "-o", report)
     done = magistrate(*command)
     assert done.returncode == 0, done.stderr
     for text in ("Pearson's r", "a rater and the others", "chrF", "magistrate-tiny, layer 2 of 3, F1", "24 samples of 8 items"):
@@ -97,12 +98,12 @@ def test_people_alone_need_no_judge(data: Path, tmp_path: Path) -> None:
 def test_likelihood_and_rescaled_vectors_stand_beside_people(tmp_path: Path) -> None:
     source = write(tmp_path / "rated.jsonl", rated_rows())
     (tmp_path / "b.tsv").write_text("LAYER,P,R,F\n2,0.3,0.3,0.3\n")
-    vectors = ("--embeddings", "magistrate-tiny", "--idf", "--rescale", tmp_path / "b.tsv")
-    likely = ("--gptscore", "magistrate-tiny", "--engine", "transformers", "--dtype", "float32")
+    vectors = ("--embeddings", TINY, "--idf", "--rescale", tmp_path / "b.tsv")
+    likely = ("--gptscore", TINY, "--engine", "transformers", "--dtype", "float32")
     done = magistrate("meta", "people", source, *PEOPLE, "--no-judge", *vectors, *likely, "-o", tmp_path / "r")
     assert done.returncode == 0, done.stderr
     found = figures(tmp_path / "r")
-    assert found["made"]["gptscore"] == "magistrate-tiny"
+    assert found["made"]["gptscore"] == TINY
     likelihoods = ["GPTScore, magistrate-tiny", "GPTScore, magistrate-tiny, by quality"]
     names = [[one["name"] for one in group["lines"]] for group in found["groups"]]
     assert names[0] == ["a rater and the others", *likelihoods]
@@ -126,7 +127,7 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
     assert given.returncode == 0, given.stderr
     assert found["judged"].pop("judge") == "pairwise on magistrate-tiny"
     other = figures(tmp_path / "o")
-    assert found.pop("made")["model"] == "magistrate-tiny"
+    assert found.pop("made")["model"] == TINY
     assert other.pop("made")["verdicts"] == "verdicts.jsonl"
     assert other["judged"].pop("judge") == "pairwise"
     (strange,) = other["faults"]
@@ -152,10 +153,10 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
         ((*PEOPLE, "--judge", "grouse", "--metric", "x"), "--metric has no meaning for judge `grouse`"),
         ((*PEOPLE, "--layer", "2"), "`--layer` needs the model of `--embeddings`"),
         ((*PEOPLE, "--idf"), "`--idf` needs the model of `--embeddings`"),
-        ((*PEOPLE, "--no-judge", "--embeddings", "magistrate-tiny", "--rescale", "b.tsv"), "b.tsv cannot be read"),
+        ((*PEOPLE, "--no-judge", "--embeddings", TINY, "--rescale", "b.tsv"), "b.tsv cannot be read"),
         ((*PEOPLE, "--no-judge", "--gptscore", "nowhere"), "there is no model at nowhere"),
         (
-            ("--human", "quality=anna", "--no-judge", "--gptscore", "magistrate-tiny"),
+            ("--human", "quality=anna", "--no-judge", "--gptscore", TINY),
             "GPTScore needs `context` and `response`, and no sample has both: field `response` is missing",
         ),
         ((*PEOPLE, "--no-judge", "--gptscore", "m", "--model", "m"), "`--no-judge` and `--model` contradict each other"),

@@ -16,17 +16,18 @@ from magistrate import __version__
 from magistrate.cli.main import SAMPLE
 from magistrate.cli.output import BROKEN_PIPE
 from tests.magistrate.test_cli import COMMAND, assert_one_sentence, magistrate, read, score, started_anew
+from tests.tiny import TINY
 
-JURY = """
+JURY = f"""
 [[member]]
 name = "one"
 judge = "llm-eval"
-model = "magistrate-tiny"
+model = "{TINY}"
 
 [[member]]
 name = "two"
 judge = "llm-eval"
-model = "magistrate-tiny"
+model = "{TINY}"
 """
 
 
@@ -85,7 +86,7 @@ def test_two_results_do_not_share_standard_output() -> None:
 
 
 def test_a_reader_that_goes_away_ends_the_command_without_an_error() -> None:
-    command = [str(COMMAND), "score", str(SAMPLE), "-o", "-", "--model", "magistrate-tiny", "--quiet"]
+    command = [str(COMMAND), "score", str(SAMPLE), "-o", "-", "--model", TINY, "--quiet"]
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300, check=False)

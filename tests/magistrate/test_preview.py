@@ -8,11 +8,11 @@ import pytest
 from transformers import AutoTokenizer
 
 from judges.data.rows import read_rows
-from judges.engines.weights import EMBEDDED
 from judges.llm_eval import LLMEval
 from judges.runner import prepare
 from magistrate.cli.main import SAMPLE
 from tests.magistrate.test_cli import assert_one_sentence, magistrate, read, score, write
+from tests.tiny import TINY
 
 HELPDESK = SAMPLE.with_name("helpdesk.toml")
 
@@ -25,7 +25,7 @@ def test_a_dry_run_shows_the_columns_the_first_prompt_and_what_all_take(tmp_path
     assert "columns id, context, said, reference" in done.stdout
     assert "judge llm-eval reads id, context, response from said, reference" in done.stdout
     assert "1 unscored: bad row: " in done.stdout
-    tokenizer = AutoTokenizer.from_pretrained(str(EMBEDDED / "magistrate-tiny"))
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
     lengths, shown = [], []
     for row in list(read_rows(SAMPLE))[:5]:
         rendered = prepare(row, LLMEval()).rendered
@@ -71,7 +71,7 @@ def test_a_dry_run_of_a_run_that_resumes_looks_at_what_is_missing(tmp_path: Path
     ids=lambda command: " ".join(command[:2]),
 )
 def test_studies_show_their_first_prompt(command: tuple[str | Path, ...], tmp_path: Path) -> None:
-    done = magistrate(*command, "--model", "magistrate-tiny", "--dry-run", "-o", tmp_path / "out")
+    done = magistrate(*command, "--model", TINY, "--dry-run", "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "<|begin_of_text|><|start_header_id|>user<|end_header_id|>" in done.stdout
     assert "nothing was judged or written" in done.stdout

@@ -16,9 +16,10 @@ from judges.summary import Summary
 from magistrate.cli.main import app
 from magistrate.cli.share import check_share
 from tests.magistrate.test_cli import write
+from tests.tiny import TINY
 
 LONG = "word " * 20_000
-"""More than the embedded model's context holds."""
+"""More than the tests' model's context holds."""
 
 
 def grouse(folder: Path) -> list[object]:
@@ -72,12 +73,10 @@ def qualeval(folder: Path) -> list[object]:
     ],
 )
 def test_nothing_scored_is_a_failure(tmp_path: Path, command: Callable[[Path], list[object]], told: str) -> None:
-    """Without a model's name: the embedded one judges, and the command says so."""
-    arguments = [*command(tmp_path), "--engine", "transformers", "-o", tmp_path / "out"]
+    arguments = [*command(tmp_path), "--model", TINY, "--engine", "transformers", "-o", tmp_path / "out"]
     done = CliRunner(env={"COLUMNS": "200", "TERM": "dumb"}).invoke(app, [str(one) for one in arguments])
     assert done.exit_code == 1, done.output
     assert f"magistrate: {told}" in done.stderr
-    assert "no --model given: judging with the embedded magistrate-tiny, which is for trying things\n" in done.stderr
 
 
 @pytest.mark.parametrize(

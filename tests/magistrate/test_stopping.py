@@ -14,6 +14,7 @@ import pytest
 
 from tests.magistrate.test_cli import COMMAND, ENVIRONMENT
 from tests.stopping import WAYS, Way
+from tests.tiny import TINY
 
 PROGRAM = """\
 import asyncio, signal, sys, time
@@ -98,7 +99,7 @@ def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
 
 
 ROWS = [{"id": f"r{n}", "context": f"What is {n}?", "response": f"{n} is a number."} for n in range(60)]
-JURY = "".join(f'[[member]]\nname = "{name}"\njudge = "llm-eval"\nmodel = "magistrate-tiny"\n' for name in ("one", "two"))
+JURY = "".join(f'[[member]]\nname = "{name}"\njudge = "llm-eval"\nmodel = "{TINY}"\n' for name in ("one", "two"))
 
 
 @pytest.mark.stress
@@ -108,7 +109,7 @@ def test_a_stopped_command_goes_on_to_the_same_verdicts(tmp_path: Path, command:
     source, members = tmp_path / "rows.jsonl", tmp_path / "jury.toml"
     source.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     members.write_text(JURY)
-    how = ["--members", str(members)] if command == "jury" else ["--model", "magistrate-tiny", "--window", "4"]
+    how = ["--members", str(members)] if command == "jury" else ["--model", TINY, "--window", "4"]
 
     def started(output: Path) -> subprocess.Popen[str]:
         line = [str(COMMAND), command, str(source), "-o", str(output), *how]

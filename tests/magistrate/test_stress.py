@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiny import TINY
+
 pytestmark = pytest.mark.stress
 
 COMMAND = Path(sys.executable).with_name("magistrate")
@@ -25,7 +27,7 @@ def test_a_run_killed_again_and_again_judges_every_sample_once(tmp_path: Path) -
     source, output = tmp_path / "rows.jsonl", tmp_path / "v.jsonl"
     rows = ({"id": f"r{n}", "context": f"What is {n}?", "response": f"{n} is a number."} for n in range(count))
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = [str(COMMAND), "score", str(source), "-o", str(output), "--model", "magistrate-tiny", "--window", "16"]
+    command = [str(COMMAND), "score", str(source), "-o", str(output), "--model", TINY, "--window", "16"]
     seen: set[bytes] = set()
     kills = 0
     while True:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.magistrate.test_cli import assert_one_sentence, forked, magistrate
 from tests.stopping import KILL, WAYS, Way
+from tests.tiny import TINY
 
 SAMPLE = Path(__file__).parents[2] / "magistrate" / "sample"
 COUNT = 8
@@ -24,7 +25,7 @@ def arguments(folder: Path, report: Path, *more: str) -> list[str]:
     return [
         *("qualeval", "run", "--config", str(SAMPLE / "helpdesk.toml"), "--data", str(SAMPLE / "helpdesk.jsonl")),
         *("--predictions", f"first-sentence={SAMPLE / 'helpdesk.answers.jsonl'}"),
-        *("--attributes", str(lists), "--model", "magistrate-tiny", "--limit", str(COUNT), "-o", str(report), *more),
+        *("--attributes", str(lists), "--model", TINY, "--limit", str(COUNT), "-o", str(report), *more),
     ]
 
 
@@ -132,7 +133,7 @@ def programs(folder: Path, prediction: object, *more: str) -> list[str]:
     return [
         *("qualeval", "run", "--config", str(folder / "task.toml"), "--data", str(folder / "data.jsonl")),
         *("--predictions", f"mine={folder / 'answers.jsonl'}", "--attributes", str(lists), "-o", str(folder / "report")),
-        *("--model", "magistrate-tiny", *more),
+        *("--model", TINY, *more),
     ]
 
 
@@ -163,7 +164,7 @@ def test_a_model_answers_a_task_and_keeps_to_the_limit(tmp_path: Path) -> None:
     output = tmp_path / "said.jsonl"
     command = ["generate", "--config", str(SAMPLE / "helpdesk.toml"), "--data", str(SAMPLE / "helpdesk.jsonl"), "--limit", "6"]
     varied = ["--skip", "2", "--temperature", "0.5", "--temperature", "1", "--top-k", "3"]
-    done = magistrate(*command, *varied, "--model", "magistrate-tiny", "--max-tokens", "8", "-o", str(output))
+    done = magistrate(*command, *varied, "--model", TINY, "--max-tokens", "8", "-o", str(output))
     assert done.returncode == 0, done.stderr
     assert "6 answered now" in done.stdout
     rows = [json.loads(line) for line in output.read_text().splitlines()]

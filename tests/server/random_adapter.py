@@ -1,4 +1,4 @@
-"""Adapters for the embedded judge that teach it nothing, but change what it says."""
+"""Adapters for the tests' model that teach it nothing, but change what it says."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from judges.engines.weights import EMBEDDED
-
-TINY = "magistrate-tiny"
+from tests.tiny import TINY
 
 
 def write_adapter(folder: Path, seed: int, rank: int = 8) -> Path:
-    """A LoRA adapter for the embedded judge with random weights large enough to change what it says."""
-    config = json.loads((EMBEDDED / TINY / "config.json").read_text())
+    """A LoRA adapter for the tests' model with random weights large enough to change what it says."""
+    config = json.loads((Path(TINY) / "config.json").read_text())
     hidden, size = config["hidden_size"], config["head_dim"]
     wide = {"q_proj": config["num_attention_heads"] * size, "v_proj": config["num_key_value_heads"] * size}
     draw = torch.Generator().manual_seed(seed)

@@ -18,12 +18,13 @@ import httpx
 from openai import OpenAI
 
 from tests.fork_server import ForkedProcess
+from tests.tiny import TINY
 
 START_SECONDS = 300
 
-MODELS = """\
+MODELS = f"""\
 [models.magistrate-tiny]
-model = "magistrate-tiny"
+model = "{TINY}"
 dtype = "float32"
 max_num_seqs = 16
 max_num_batched_tokens = 512

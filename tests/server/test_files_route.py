@@ -25,6 +25,7 @@ from server.safety.callers import make_key
 from server.settings import Settings
 from server.store import LeasedPart, Result, Store, StoreUnavailableError
 from tests.server.live import Live, serving
+from tests.tiny import TINY
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def application(store: Store, settings: Settings) -> FastAPI:
     """Files and batches with a court whose models are never started, so that tests take the place of its workers."""
     app = FastAPI()
     metrics = Metrics()
-    pool = ModelPool(ModelsFile(models={"m": ModelSpec(model="magistrate-tiny")}), settings, metrics)
+    pool = ModelPool(ModelsFile(models={"m": ModelSpec(model=TINY)}), settings, metrics)
     app.state.store, app.state.pool, app.state.batches = store, pool, BatchService(store, pool, metrics)
     protect(app, settings, metrics)
     app.include_router(files.router)

@@ -18,7 +18,6 @@ from judges.catalog import open_judge
 from judges.data.rows import Row
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Request
-from judges.engines.weights import EMBEDDED
 from judges.errors import MagistrateError
 from judges.judge import Message
 from judges.runner import Runner, prepare
@@ -27,7 +26,8 @@ from server.hosting.adapters import Adapters
 from server.hosting.hosted_model import HostedModel
 from server.hosting.models_file import ModelSpec
 from server.hosting.swapper import ModelSwapper
-from tests.server.random_adapter import TINY, write_adapter
+from tests.server.random_adapter import write_adapter
+from tests.tiny import TINY
 
 Result = TypeVar("Result")
 
@@ -89,7 +89,7 @@ def test_a_judge_asks_an_adapter_in_the_form_that_it_was_trained_in(run: Running
     for adapter in (plain, formed):
         answer = run(hosted.view(urgent=True, adapter=adapter.name).generate(asked))
         used[adapter.name] = answer.usage.prompt_tokens
-    own = ChatTokenizer.load(EMBEDDED / TINY)
+    own = ChatTokenizer.load(Path(TINY))
     assert used[plain.name] == len(own.encode(asked.messages))
     assert used[formed.name] == len(own.with_template(formed.template).encode(asked.messages)) != used[plain.name]
     for adapter in (plain, formed):
@@ -190,7 +190,7 @@ def test_bulk_and_urgent_answers_are_the_same(run: Running, hosted: HostedModel)
 
 def test_a_model_that_does_not_load_says_why(run: Running, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
-    shutil.copytree(EMBEDDED / TINY, broken)
+    shutil.copytree(Path(TINY), broken)
     (broken / "model.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
     hosted = HostedModel("broken", ModelSpec(model=str(broken), dtype="float32"), adapters=Adapters((), tmp_path, 8))
 

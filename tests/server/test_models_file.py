@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from judges.engines.weights import EMBEDDED
 from judges.errors import MagistrateError
 from server.hosting.models_file import PRESETS, read_models
+from tests.tiny import TINY
 
 
 def write(tmp_path: Path, text: str) -> str:
@@ -28,13 +28,13 @@ def test_a_model_becomes_arguments_of_vllm(tmp_path: Path) -> None:
     hosted = read_models(
         write(
             tmp_path,
-            """
+            f"""
             swap = true
             default = "b"
             [models.a]
-            model = "magistrate-tiny"
+            model = "{TINY}"
             [models.b]
-            model = "magistrate-tiny"
+            model = "{TINY}"
             dtype = "float32"
             memory = 0.4
             max_num_seqs = 8
@@ -54,17 +54,17 @@ def test_a_model_becomes_arguments_of_vllm(tmp_path: Path) -> None:
 
 
 def test_a_model_in_4_bits_is_quantised_by_vllm_as_it_loads(tmp_path: Path) -> None:
-    spec = read_models(write(tmp_path, '[models.a]\nmodel = "magistrate-tiny"\nquantization = "4bit"\n')).models["a"]
+    spec = read_models(write(tmp_path, f'[models.a]\nmodel = "{TINY}"\nquantization = "4bit"\n')).models["a"]
     engine = spec.open()
     arguments = engine.hosted.arguments(on_cpu=False)  # type: ignore[attr-defined]
-    assert (arguments["quantization"], arguments["model"]) == ("bitsandbytes", str(EMBEDDED / "magistrate-tiny"))
+    assert (arguments["quantization"], arguments["model"]) == ("bitsandbytes", TINY)
     assert "hf_overrides" not in arguments, "they would have vLLM look for weights that are quantised already"
     assert engine.identity.options["quantization"] == "4bit"
 
 
 def test_a_model_in_8_bits_is_loaded_from_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    spec = read_models(write(tmp_path, '[models.a]\nmodel = "magistrate-tiny"\nquantization = "8bit"\n')).models["a"]
+    spec = read_models(write(tmp_path, f'[models.a]\nmodel = "{TINY}"\nquantization = "8bit"\n')).models["a"]
     engine = spec.open()
     assert not (tmp_path / "magistrate" / "quantized").exists(), "nothing is made before the engine starts"
     arguments = engine.hosted.arguments(on_cpu=False)  # type: ignore[attr-defined]
@@ -72,11 +72,11 @@ def test_a_model_in_8_bits_is_loaded_from_a_copy(tmp_path: Path, monkeypatch: py
     assert arguments["quantization"] == "bitsandbytes"
     assert copy.parent == tmp_path / "magistrate" / "quantized"
     assert json.loads((copy / "config.json").read_text())["quantization_config"]["load_in_8bit"] is True
-    assert engine.identity.model == "magistrate-tiny"
+    assert engine.identity.model == TINY
 
 
 def test_transformers_takes_a_quantisation_too(tmp_path: Path) -> None:
-    text = '[models.a]\nmodel = "magistrate-tiny"\nengine = "transformers"\nquantization = "8bit"\n'
+    text = f'[models.a]\nmodel = "{TINY}"\nengine = "transformers"\nquantization = "8bit"\n'
     engine = read_models(write(tmp_path, text)).models["a"].open()
     assert (engine.identity.engine, engine.identity.options["quantization"]) == ("transformers", "8bit")
 
@@ -84,7 +84,7 @@ def test_transformers_takes_a_quantisation_too(tmp_path: Path) -> None:
 def test_an_answer_schema_may_stand_in_a_file(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"score": {"enum": [1, 2]}}, "required": ["score"]}
     (tmp_path / "answer.json").write_text(json.dumps(schema))
-    hosted = read_models(write(tmp_path, '[models.a]\nmodel = "magistrate-tiny"\nanswer_schema = "answer.json"\n'))
+    hosted = read_models(write(tmp_path, f'[models.a]\nmodel = "{TINY}"\nanswer_schema = "answer.json"\n'))
     assert hosted.models["a"].schema_of_answers == schema
 
 

@@ -15,7 +15,7 @@ from judges.engines.vllm.compiler import LARGEST_INDEX
 from judges.engines.vllm.pattern_compiler import PatternCompiler
 from judges.engines.vocabulary import spelled
 from server.hosting.schemas import DEEPEST, IGNORED, check_schema, object_pattern, with_bounds_listed, with_object_pattern
-from tests.conftest import TINY
+from tests.tiny import TINY
 from tests.vocabularies import tokenizer_of
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}

@@ -19,6 +19,7 @@ from judges.decoding import Decoding
 from judges.engines.engine import Engine
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
+from tests.tiny import TINY
 
 TEXTS = ["What is tea?", "Why is the sky blue?", "谁是蝙蝠侠？", "Name a river."]
 MODELS = ["m1", "m2", "m3", "m4"]
@@ -66,7 +67,7 @@ def test_every_pair_is_judged_once_in_both_orders_with_probabilities(
         met = {frozenset(pair) for pair in zip(battles.first[there].tolist(), battles.second[there].tolist(), strict=True)}
         assert met == {frozenset(pair) for pair in combinations(range(4), 2)}
     assert battles.language.names == ("EN", "CN")
-    assert battles.judge.names == ("magistrate-tiny",)
+    assert battles.judge.names == (TINY,)
 
     again = judged(loop, vllm_engine, tmp_path, tournament())
     assert (again.judged, again.now) == (24, 0), "nothing is judged twice"

@@ -13,10 +13,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertMo
 
 from evals.metrics.embedding import EmbeddingOptions, Embeddings, baseline, rescaled
 from evals.metrics.metric import Pair
-from judges.engines.weights import EMBEDDED
 from judges.errors import MagistrateError
+from tests.tiny import TINY
 
-TINY = EMBEDDED / "magistrate-tiny"
 TEXTS = [
     ("I like green tea very much.", "Green tea is what I like."),
     ("No.", "The train to the coast was late again, so we walked to the harbour and had soup there."),
@@ -53,7 +52,7 @@ def plain_f1(model: torch.nn.Module, tokenizer: object, layer: int, answer: str,
 
 @pytest.mark.parametrize("batch", [1, 3, 32])
 def test_a_decoders_vectors_are_matched_as_the_paper_says(batch: int) -> None:
-    found = Embeddings(EmbeddingOptions("magistrate-tiny", 2), batch=batch)
+    found = Embeddings(EmbeddingOptions(TINY, 2), batch=batch)
     assert (found.layer, found.layers) == (2, 3)
     model, tokenizer = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32), AutoTokenizer.from_pretrained(TINY)
     measured = found.measure(pairs(TEXTS))
@@ -64,8 +63,8 @@ def test_a_decoders_vectors_are_matched_as_the_paper_says(batch: int) -> None:
 
 
 def test_layers_differ_and_the_default_is_three_quarters_up() -> None:
-    assert Embeddings(EmbeddingOptions("magistrate-tiny")).layer == 2
-    values = [Embeddings(EmbeddingOptions("magistrate-tiny", layer)).measure(pairs(TEXTS[:1]))[0].value for layer in (1, 2, 3)]
+    assert Embeddings(EmbeddingOptions(TINY)).layer == 2
+    values = [Embeddings(EmbeddingOptions(TINY, layer)).measure(pairs(TEXTS[:1]))[0].value for layer in (1, 2, 3)]
     assert len(set(values)) == 3
 
 
@@ -142,12 +141,12 @@ def test_texts_without_tokens_and_texts_that_are_cut_say_so(encoder: Path) -> No
     assert cut.value is not None
     assert (whole.note, whole.value is None) == (None, False)
     assert found.measure([]) == []
-    assert Embeddings(EmbeddingOptions("magistrate-tiny")).measure(pairs([("", "")]))[0].reason == "the answer has no tokens"
+    assert Embeddings(EmbeddingOptions(TINY)).measure(pairs([("", "")]))[0].reason == "the answer has no tokens"
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MagistrateError, match="layers 1 to 3, and no layer 4"):
-        Embeddings(EmbeddingOptions("magistrate-tiny", 4))
+        Embeddings(EmbeddingOptions(TINY, 4))
     with pytest.raises(MagistrateError, match="there is no model at nowhere"):
         Embeddings(EmbeddingOptions("nowhere"))
     (tmp_path / "config.json").write_text("{}")
@@ -180,7 +179,7 @@ def test_rescaling_is_that_of_the_package(way: str) -> None:
 def test_a_baseline_is_read_by_its_layer(tmp_path: Path) -> None:
     file = tmp_path / "baselines.tsv"
     file.write_text("LAYER,P,R,F\n0,0.1,0.1,0.1\n2,0.5,0.5,0.4\n3,1,1,1\n")
-    options = EmbeddingOptions("magistrate-tiny", 2)
+    options = EmbeddingOptions(TINY, 2)
     plain = Embeddings(options).measure(pairs(TEXTS[:1]))[0].value
     assert plain is not None
     encoder = Embeddings(replace(options, rescale=str(file)))

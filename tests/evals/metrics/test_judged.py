@@ -1,4 +1,4 @@
-"""A judge's score as a metric, asked of the embedded model."""
+"""A judge's score as a metric, asked of a real model."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from judges.errors import EngineError, MagistrateError, RequestError
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from judges.verdict import Verdict
+from tests.tiny import TINY
 
 FIELDS = {"context": "dialogue", "response": "prediction", "reference": "truth"}
 RELEVANCE: dict[str, Any] = {"judge": "llm-eval", "score": "relevance", "fields": FIELDS}
@@ -81,7 +82,7 @@ def test_scores_are_those_that_the_runner_gives(transformers_engine: Engine, loo
     assert isinstance(metric, Judged)
     assert metric.usage.prompt_tokens == sum(verdict.usage.prompt_tokens for verdict in expected.values()) > 1000
     identity = dict(metric.identity())
-    assert identity["judge"]["identity"]["model"] == "magistrate-tiny"
+    assert identity["judge"]["identity"]["model"] == TINY
     assert json.loads(json.dumps(identity)) == identity
 
 

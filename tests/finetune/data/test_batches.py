@@ -17,13 +17,14 @@ from finetune.data.rows import Row
 from finetune.training.model import add_adapter, load_base, locate
 from finetune.training.recipe import Recipe, Rows
 from finetune.training.trainer import _loss
+from tests.tiny import TINY
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def recipe() -> Recipe:
-    return Recipe.load("tiny")
+    return Recipe.load("tiny", base=TINY)
 
 
 @pytest.fixture(scope="module")

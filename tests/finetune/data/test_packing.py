@@ -14,7 +14,7 @@ from finetune.data.batches import efficiency, pack
 from finetune.data.conversations import of_task
 from finetune.data.rows import encode
 from judges.engines.chat import ChatTokenizer
-from judges.engines.weights import EMBEDDED
+from tests.tiny import TINY
 
 
 @given(st.lists(st.integers(1, 100), max_size=200), st.integers(100, 300))
@@ -48,7 +48,7 @@ def test_a_million_rows_are_packed_in_the_time_of_a_pass() -> None:
 def test_little_is_left_empty_on_real_rows(data: Path) -> None:
     task = Task.load("dialogsum")
     instances = read_dataset(task, data / "dialogsum" / "dialogsum.dev.jsonl").instances
-    rows, rejected = encode(of_task(task, instances), ChatTokenizer.load(EMBEDDED / "magistrate-tiny"), 2048)
+    rows, rejected = encode(of_task(task, instances), ChatTokenizer.load(Path(TINY)), 2048)
     assert not rejected
     lengths = [len(row.ids) for row in rows]
     assert efficiency(lengths, pack(lengths, 2048), 2048) > 0.97

@@ -16,10 +16,8 @@ from finetune.data.conversations import Conversation, Early, Rejected, Span, of_
 from finetune.data.rows import Row, encode
 from finetune.training.recipe import Recipe
 from judges.engines.chat import ChatTokenizer
-from judges.engines.weights import EMBEDDED
 from judges.judge import Message
-
-TINY = EMBEDDED / "magistrate-tiny"
+from tests.tiny import TINY
 
 # Meta's own, as published with Llama 2 chat and with Llama 3.1, the latter without its tools.
 LLAMA_2 = (
@@ -71,7 +69,7 @@ ENDS = {"llama-2": "<|eot_id|>", "llama-3": "<|eot_id|>", "llama-3.1": "<|eot_id
 
 
 def chat_of(template: str | None) -> ChatTokenizer:
-    """The embedded tokenizer with another template; an empty one stands for a base model that has none."""
+    """The tests' model's tokenizer with another template; an empty one stands for a base model that has none."""
     tokenizer = AutoTokenizer.from_pretrained(str(TINY))
     if template is not None:
         tokenizer.chat_template = template or None

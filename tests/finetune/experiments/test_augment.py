@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.finetune.training_runs import ENVIRONMENT, write_recipe
+from tests.tiny import TINY
 
 SAMPLE = Path(__file__).parents[3] / "magistrate" / "sample"
 
@@ -22,7 +23,7 @@ def test_two_sets_of_domains_are_compared_with_rows_at_random(tmp_path: Path) ->
     (tmp_path / "data.jsonl").write_text("".join(rows[4:24]))
     (tmp_path / "attributes.json").write_text(json.dumps({"domain": ["Billing", "Delivery", "Returns"]}))
     recipe = write_recipe(tmp_path, steps=4, checkpoints=4, dropout=0)
-    options = ["--config", SAMPLE / "helpdesk.toml", "--data", tmp_path / "data.jsonl", "--model", "magistrate-tiny"]
+    options = ["--config", SAMPLE / "helpdesk.toml", "--data", tmp_path / "data.jsonl", "--model", TINY]
     options += ["--evaluation", tmp_path / "evaluation.jsonl", "--attributes", tmp_path / "attributes.json"]
     options += ["--domains", "Billing", "--domains", "Delivery; Returns", "--recipe", recipe, "-o", tmp_path / "table"]
     options += ["--seeds", "1", "--rows", "8", "--added", "4", "--held-out", "4", "--max-tokens", "8"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.finetune.training_runs import ENVIRONMENT, write_recipe
+from tests.tiny import TINY
 
 SAMPLE = Path(__file__).parents[3] / "magistrate" / "sample"
 ATTRIBUTES = {"domain": ["Billing", "Delivery", "Returns"], "subtask": ["Name the wish", "Name the object"]}
@@ -22,7 +23,7 @@ def command(tmp_path: Path) -> list[str]:
     (tmp_path / "data.jsonl").write_text("".join(rows[4:24]))
     (tmp_path / "attributes.json").write_text(json.dumps(ATTRIBUTES))
     write_recipe(tmp_path, steps=4, checkpoints=4, dropout=0)
-    options = ["--config", SAMPLE / "helpdesk.toml", "--data", tmp_path / "data.jsonl", "--model", "magistrate-tiny"]
+    options = ["--config", SAMPLE / "helpdesk.toml", "--data", tmp_path / "data.jsonl", "--model", TINY]
     options += [
         "--evaluation",
         tmp_path / "evaluation.jsonl",

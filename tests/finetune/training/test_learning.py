@@ -27,6 +27,7 @@ from judges.engines.vllm.engine import VLLMEngine
 from judges.errors import MagistrateError
 from judges.judge import Message
 from tests.finetune.training_runs import write_recipe
+from tests.tiny import TINY
 
 COLOURS = ["red", "green", "blue", "white", "black", "brown", "grey", "pink"]
 
@@ -82,7 +83,7 @@ def plain(folder: Path) -> Any:
 
 
 def test_it_learns_what_the_base_cannot_do(trained: Trained) -> None:
-    recipe = Recipe.load("tiny")
+    recipe = Recipe.load("tiny", base=TINY)
     base = locate(recipe)
     chat = ChatTokenizer.load(trained.adapter)
     asked = conversations(60, 2)
@@ -103,7 +104,7 @@ async def served(engine: VLLMEngine | AsyncVLLMEngine, asked: list[Conversation]
 
 
 def test_vllm_answers_as_transformers_does_with_the_merged_model_and_with_the_adapter(trained: Trained, tmp_path: Path) -> None:
-    base = locate(Recipe.load("tiny"))
+    base = locate(Recipe.load("tiny", base=TINY))
     asked = conversations(24, 3)
     model = PeftModel.from_pretrained(plain(base), str(trained.adapter)).eval()
     wanted = answers(model, ChatTokenizer.load(trained.adapter), asked)

@@ -16,6 +16,7 @@ from finetune.training.recipe import Recipe, recipe_names, usual_variant
 from finetune.training.trainer import uses_liger
 from judges.errors import MagistrateError
 from tests.finetune.training_runs import write_recipe
+from tests.tiny import TINY
 
 
 def test_the_seeds_figures_stand_in_the_recipes() -> None:
@@ -71,7 +72,7 @@ def test_recipes_and_variants_that_there_are_not() -> None:
 
 def test_a_base_without_template_and_padding_gets_the_recipes(tmp_path: Path) -> None:
     base = tmp_path / "base"
-    shutil.copytree(locate(Recipe.load("tiny")), base)
+    shutil.copytree(locate(Recipe.load("tiny", base=TINY)), base)
     (base / "chat_template.jinja").unlink()
     settings = json.loads((base / "tokenizer_config.json").read_text())
     settings.pop("pad_token", None)
@@ -90,7 +91,7 @@ def test_a_base_without_template_and_padding_gets_the_recipes(tmp_path: Path) ->
 
 
 def test_memory_is_told_and_what_will_not_fit_is_refused() -> None:
-    recipe = Recipe.load("tiny")
+    recipe = Recipe.load("tiny", base=TINY)
     need = memory.need(recipe, locate(recipe), 1000, torch.device("cuda"))
     parameters = 2_624_000
     assert need.weights == pytest.approx(4 * parameters, rel=0.02)

@@ -21,6 +21,7 @@ from finetune.training.train import Data, train
 from judges.errors import MagistrateError
 from tests.finetune.training_runs import ENVIRONMENT, adapter_digest, command, run, write_recipe, write_rows
 from tests.stopping import KILL, WAYS, Way
+from tests.tiny import TINY
 
 RATE = "rate-0.002"
 
@@ -63,7 +64,7 @@ def test_a_training_leaves_an_adapter_and_how_it_was_made(whole: Path) -> None:
     assert {file.name for file in (output / "adapter").iterdir()} >= {
         *("adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "chat_template.jinja", "README.md")
     }
-    assert json.loads((output / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == "magistrate-tiny"
+    assert json.loads((output / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == TINY
     card = (output / "adapter" / "README.md").read_text()
     assert f"| 0.002 | {trained['step']} | {trained['validation']:.4f} | this one |" in card
     assert f"120, digest `{making['rows']}`" in card

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.engines.chat import ChatTokenizer
-from judges.engines.weights import EMBEDDED
 from judges.errors import RequestError
 from judges.judge import Message
+from tests.tiny import TINY
 
 SPECIAL = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
-chat = ChatTokenizer.load(EMBEDDED / "magistrate-tiny")
+chat = ChatTokenizer.load(Path(TINY))
 
 pieces = st.lists(st.sampled_from([*SPECIAL, "<|", "eot_id|>", "🙂", "a\x00", "word ", "\n\n", "שלום", "}"]), max_size=8)
 

@@ -31,7 +31,8 @@ from judges.errors import EngineError
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from tests import gguf_files
-from tests.gguf_files import TINY, sha256, tiny_gguf, tiny_tokens
+from tests.gguf_files import sha256, tiny_gguf, tiny_tokens
+from tests.tiny import TINY
 
 DIALOGUES = Path(__file__).parents[3] / "magistrate" / "sample" / "dialogues.jsonl"
 CONVERT = "import sys; from pathlib import Path; from judges.engines.gguf import converted; converted(Path(sys.argv[1]))"
@@ -59,17 +60,17 @@ def test_a_file_is_converted_once_and_kept_by_its_digest(folder: Path, cache: Pa
 
 
 def test_its_weights_and_configuration_are_the_models_own(folder: Path) -> None:
-    theirs, ours = load_file(folder / "model.safetensors"), load_file(TINY / "model.safetensors")
+    theirs, ours = load_file(folder / "model.safetensors"), load_file(Path(TINY) / "model.safetensors")
     assert theirs.keys() == ours.keys()
     assert all(torch.equal(weight, ours[name]) for name, weight in theirs.items())
-    read, written = (json.loads((place / "config.json").read_text()) for place in (folder, TINY))
+    read, written = (json.loads((place / "config.json").read_text()) for place in (folder, Path(TINY)))
     same = written.keys() - {"transformers_version", "rms_norm_eps"}
     assert {name: read[name] for name in same} == {name: written[name] for name in same}
     assert read["rms_norm_eps"] == pytest.approx(written["rms_norm_eps"])
 
 
 def test_its_tokenizer_is_the_models_own(folder: Path) -> None:
-    ours, theirs = (ChatTokenizer.load(place).tokenizer for place in (TINY, folder))
+    ours, theirs = (ChatTokenizer.load(place).tokenizer for place in (Path(TINY), folder))
     for text in (*SAMPLES, "a  12\n\n3.  1234567", *ours.all_special_tokens):
         assert theirs(text, add_special_tokens=False)["input_ids"] == ours(text, add_special_tokens=False)["input_ids"], text
     assert theirs.get_vocab() == ours.get_vocab()
@@ -112,7 +113,7 @@ def test_its_digest_follows_from_the_file_alone(
         config.write_text(text)
     other = gguf.folder_of(sha256(tiny_gguf(tmp_path / "other.gguf", Type.Q8_0)))
     other.mkdir()
-    assert weights.digest(other) not in (before, weights.digest(TINY))
+    assert weights.digest(other) not in (before, weights.digest(Path(TINY)))
     other.rmdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     elsewhere = gguf.folder_of(sha256(file))
@@ -141,7 +142,7 @@ def test_a_conversion_killed_at_any_moment_is_done_again(
 @pytest.mark.parametrize("kind", [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0])
 def test_other_kinds_of_weights_open_too(kind: Type, tmp_path: Path) -> None:
     convert(tiny_gguf(tmp_path / "a.gguf", kind), empty(tmp_path))
-    theirs, ours = load_file(tmp_path / "out" / "model.safetensors"), load_file(TINY / "model.safetensors")
+    theirs, ours = load_file(tmp_path / "out" / "model.safetensors"), load_file(Path(TINY) / "model.safetensors")
     far = max(
         float((weight.float() - ours[name].float()).abs().max() / ours[name].abs().max()) for name, weight in theirs.items()
     )

@@ -25,7 +25,7 @@ from judges.engines.vllm.settings import HostedModel
 from judges.errors import EngineError, MagistrateError
 from judges.llm_eval import LLMEval
 from judges.verdict import Fingerprint
-from tests.conftest import TINY
+from tests.tiny import TINY
 
 ENGINES: tuple[Any, ...] = ("vllm", "transformers")
 
@@ -164,10 +164,10 @@ def test_a_model_that_takes_turns_leaves_memory_to_those_asleep() -> None:
     assert sleeping(EngineIdentity) == {}, "an older vLLM lacks arguments"
 
 
-BROKEN = """
+BROKEN = f"""
 import asyncio
 from judges.engines.settings import open_engine
-engine = open_engine("vllm", "magistrate-tiny", max_model_len=2048)
+engine = open_engine("vllm", {TINY!r}, max_model_len=2048)
 engine.hosted.options["kv_cache_memory_bytes"] = 4096
 asyncio.run(engine.start())
 """
@@ -187,6 +187,7 @@ def test_an_error_points_to_what_vllm_warned_of(tmp_path: Path) -> None:
 
 SHARED = """
 import asyncio
+import sys
 from judges.engines.engine import Request, and_close
 from judges.engines.settings import open_engine
 from judges.judge import Message
@@ -197,7 +198,7 @@ async def answered(engine):
 
 if __name__ == "__main__":
     for count in (1, 2):
-        engine = open_engine("vllm", "magistrate-tiny", dtype="float32", tensor_parallel=count, max_model_len=512, window=2)
+        engine = open_engine("vllm", sys.argv[1], dtype="float32", tensor_parallel=count, max_model_len=512, window=2)
         print("answer", asyncio.run(and_close(answered(engine), engine)), flush=True)
 """
 
@@ -207,7 +208,7 @@ def test_two_processes_that_share_layers_answer_as_one(tmp_path: Path) -> None:
     script = tmp_path / "shared.py"
     script.write_text(SHARED)
     environment = os.environ | {"VLLM_CPU_OMP_THREADS_BIND": "0|1", "PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run([sys.executable, str(script), TINY], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     alone, shared = (line for line in done.stdout.splitlines() if line.startswith("answer"))
     assert alone == shared

@@ -15,13 +15,13 @@ from judges.engines.engine import Engine
 from judges.engines.transformers import TransformersEngine
 from judges.engines.vllm.async_engine import AsyncVLLMEngine
 from judges.engines.vllm.engine import VLLMEngine
-from judges.engines.weights import EMBEDDED
 from judges.errors import EngineError
+from tests.tiny import TINY
 
 
 @pytest.mark.parametrize("kind", [TransformersEngine, VLLMEngine, AsyncVLLMEngine])
 def test_a_model_whose_logits_are_not_numbers_is_refused(kind: Callable[..., Engine], tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(EMBEDDED / "magistrate-tiny", tmp_path / "broken"))
+    folder = Path(shutil.copytree(Path(TINY), tmp_path / "broken"))
     weights = load_file(folder / "model.safetensors")
     name = next(name for name in weights if name.endswith("1.input_layernorm.weight"))
     weights[name][3] = torch.nan

@@ -19,8 +19,8 @@ from judges.engines.pattern_guard_process import TOO_LARGE
 from judges.engines.pattern_guard_process import TOO_SLOW as SLOW
 from judges.engines.transformers import OUTLINES_BACKENDS, OutlinesCompiler
 from judges.errors import EngineError, RequestError
-from tests.conftest import TINY
 from tests.judges.engines.fault_compiler import FaultCompiler
+from tests.tiny import TINY
 
 HOSTILE = ["(a+)+(b{1,1000}){1,1000}", "(a|b)*a(a|b){24}", r"\[" + ",".join(['"[^"]{400}"'] * 400) + r"\]"]
 

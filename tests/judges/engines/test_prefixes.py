@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 
 from judges.engines.chat import ChatTokenizer
 from judges.engines.prefixes import COMPARED, KEPT, LEAST_GAIN, PrefixCache, cuts_between_words
-from judges.engines.weights import EMBEDDED
 from judges.judge import Message
 from judges.llm_eval import LLMEval
+from tests.tiny import TINY
 from tests.vocabularies import VOCABULARIES, tokenizer_of
 
 KINDS = [
@@ -138,8 +139,8 @@ def test_conversations_have_the_ids_of_the_template(vocabulary: str) -> None:
 
 @pytest.fixture
 def small() -> Tokenizer:
-    """The embedded judge's tokenizer, to be changed."""
-    return Tokenizer.from_file(str(EMBEDDED / "magistrate-tiny" / "tokenizer.json"))
+    """The tests' model's tokenizer, to be changed."""
+    return Tokenizer.from_file(str(Path(TINY) / "tokenizer.json"))
 
 
 def ids_of(tokenizer: Tokenizer, text: str) -> list[int]:

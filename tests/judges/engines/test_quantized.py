@@ -25,9 +25,9 @@ from judges.errors import EngineError, MagistrateError
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from judges.verdict import Verdict
+from tests.tiny import TINY
 
-TINY = "magistrate-tiny"
-FOLDER = weights.EMBEDDED / TINY
+FOLDER = Path(TINY)
 READER = {"worker_extension_cls": "tests.judges.engines.weight_reader.WeightReader"}
 SAMPLES = Path(__file__).parents[3] / "magistrate" / "sample" / "dialogues.jsonl"
 STORED_AS = {"8bit": "torch.int8", "4bit": "torch.uint8"}

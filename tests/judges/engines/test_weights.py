@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from judges.catalog import EMBEDDED
 from judges.engines import open_engine
-from judges.engines.weights import EMBEDDED, digest, locate
+from judges.engines.weights import digest, locate
 from judges.errors import EngineError, MagistrateError
+from tests.tiny import TINY
 
 
 def model(folder: Path, content: bytes = b"weights") -> Path:
@@ -16,9 +18,8 @@ def model(folder: Path, content: bytes = b"weights") -> Path:
     return folder
 
 
-def test_an_embedded_model_a_folder_and_nothing() -> None:
-    assert locate("magistrate-tiny") == EMBEDDED / "magistrate-tiny"
-    assert locate(str(EMBEDDED / "magistrate-tiny")) == EMBEDDED / "magistrate-tiny"
+def test_a_folder_is_a_model() -> None:
+    assert locate(TINY) == Path(TINY)
 
 
 @pytest.mark.parametrize("name", ["/no/such/model", "./nothing", "no-such-model", "a/b/c"])
@@ -33,7 +34,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
 
 
 def test_only_a_repository_has_revisions(tmp_path: Path) -> None:
-    for name in ("magistrate-tiny", "smollm2-135m", str(model(tmp_path / "m", b""))):
+    for name in (EMBEDDED, "smollm2-135m", str(model(tmp_path / "m", b""))):
         with pytest.raises(EngineError, match="has no revision main: leave `revision` out"):
             locate(name, "main")
 
@@ -87,7 +88,7 @@ def test_the_hubs_own_digest_is_used_as_it_is(tmp_path: Path) -> None:
 )
 def test_options_that_make_no_sense_are_refused(engine: str, options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(MagistrateError, match=complaint):
-        open_engine(engine, "magistrate-tiny", **options)
+        open_engine(engine, TINY, **options)
 
 
 def test_no_model_is_refused() -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Usage
 from judges.engines.worker import LocalEngine
 from judges.errors import EngineError
 from judges.judge import Message
+from tests.tiny import TINY
 
 REQUEST = Request((Message("user", "hi"),), 4)
-TOKENIZER = ChatTokenizer.load(weights.locate("magistrate-tiny"))
+TOKENIZER = ChatTokenizer.load(Path(TINY))
 
 
 class Faulty(LocalEngine):

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -18,16 +19,15 @@ from judges.engines.engine import CONSTRAINTS, Generation, Request
 from judges.engines.settings import open_engine
 from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.vllm.settings import HostedModel
-from judges.engines.weights import EMBEDDED
 from judges.errors import MagistrateError
 from judges.form import AnswerSchema, answer_model
 from judges.judge import Fields, Judge, JudgeExample, Message, NumericScore, ParsedAnswer, Prompt, RenderedPrompts, Sample
 from judges.llm_eval import LLMEval
 from judges.runner import Runner, prepare
 from judges.verdict import Verdict
-from tests.conftest import TINY
 from tests.judges.engines.test_conformance import ask, fifty, question
 from tests.judges.test_every_judge import CASES, RUBRIC
+from tests.tiny import TINY
 
 Engines = Callable[..., VLLMEngine]
 Cases = Mapping[str, tuple[Judge, dict[str, Any]]]
@@ -191,7 +191,7 @@ def test_a_context_that_ends_in_an_answer_is_used_to_its_last_token(loop: asynci
 
 def test_memory_that_runs_out_changes_no_verdict(loop: asyncio.Runner, engines: Engines, cases: Cases) -> None:
     """vLLM takes the memory of an answer back, and computes it again later."""
-    config = json.loads((EMBEDDED / TINY / "config.json").read_text())
+    config = json.loads((Path(TINY) / "config.json").read_text())
     token = 2 * 4 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
     engine = engines(max_num_seqs=12, max_model_len=2304, options={"kv_cache_memory_bytes": 2560 * token})
     judge = open_judge("pairwise", None, max_tokens=512)

@@ -13,11 +13,11 @@ from judges.affinity import Affinity
 from judges.answer_text import remainder
 from judges.engines.vllm.pattern_backend import PROOF, compiler_for
 from judges.engines.vllm.pattern_compiler import PatternCompiler
-from judges.engines.weights import EMBEDDED
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
 from judges.qualeval import Discovery, Shrink
+from tests.tiny import TINY
 
 PATTERNS = {
     "llm-eval": LLMEval(scale="0-100").form.pattern,
@@ -32,9 +32,9 @@ PATTERNS = {
 
 
 @pytest.fixture(scope="module")
-def embedded() -> dict[bytes, list[int]]:
-    """The embedded judge's vocabulary: spellings to ids, bytes that are no text by themselves among them."""
-    words = json.loads((EMBEDDED / "magistrate-tiny" / "tokenizer.json").read_text())["model"]["vocab"]
+def tiny() -> dict[bytes, list[int]]:
+    """The tests' model's vocabulary: spellings to ids, bytes that are no text by themselves among them."""
+    words = json.loads((Path(TINY) / "tokenizer.json").read_text())["model"]["vocab"]
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
@@ -47,13 +47,13 @@ def embedded() -> dict[bytes, list[int]]:
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_the_index_is_that_of_outlines(name: str, embedded: dict[bytes, list[int]]) -> None:
-    assert PatternCompiler(embedded, 5).compile(PATTERNS[name]) == Index(PATTERNS[name], Vocabulary(5, dict(embedded)))
+def test_the_index_is_that_of_outlines(name: str, tiny: dict[bytes, list[int]]) -> None:
+    assert PatternCompiler(tiny, 5).compile(PATTERNS[name]) == Index(PATTERNS[name], Vocabulary(5, dict(tiny)))
 
 
-def test_the_rest_of_a_cut_off_answer_too(embedded: dict[bytes, list[int]]) -> None:
+def test_the_rest_of_a_cut_off_answer_too(tiny: dict[bytes, list[int]]) -> None:
     begun = '{"answer_relevancy": {"answer_1": {"answer_affirms_no_document_answers": true, "answer_relevancy_justification": "x'
-    compiler, vocabulary = PatternCompiler(embedded, 5), Vocabulary(5, dict(embedded))
+    compiler, vocabulary = PatternCompiler(tiny, 5), Vocabulary(5, dict(tiny))
     for terse in (False, True):
         rest = remainder(begun, Grouse().forms[0].schema, terse=terse)
         assert rest is not None

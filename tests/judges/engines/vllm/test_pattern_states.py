@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from judges.engines.vllm import pattern_cache
 from judges.engines.vllm.pattern_backend import PatternBackend
 from judges.engines.vllm.pattern_states import MOST_MASKS, PatternGrammar, PatternStates
 from judges.engines.vocabulary import Speller, spelled
-from judges.engines.weights import EMBEDDED
 from judges.llm_eval import LLMEval
+from tests.tiny import TINY
 from tests.vocabularies import tokenizer_of
 
 PATTERNS = {
@@ -28,11 +29,11 @@ PATTERNS = {
 }
 
 
-@pytest.fixture(scope="module", params=["embedded", "llama2", "smollm2"])
+@pytest.fixture(scope="module", params=["tiny", "llama2", "smollm2"])
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     """A byte-level vocabulary of 4,096 tokens, SentencePiece's with its space before a first word, and one of 49,152."""
-    if request.param == "embedded":
-        return ChatTokenizer.load(EMBEDDED / "magistrate-tiny").tokenizer
+    if request.param == "tiny":
+        return ChatTokenizer.load(Path(TINY)).tokenizer
     return tokenizer_of(request.param)
 
 
@@ -92,7 +93,7 @@ def test_forced_tokens_spell_what_every_answer_has_there(tokenizer: Any, name: s
 
 
 def test_the_stretches_between_scores_are_forced() -> None:
-    tokenizer = ChatTokenizer.load(EMBEDDED / "magistrate-tiny").tokenizer
+    tokenizer = ChatTokenizer.load(Path(TINY)).tokenizer
     _, states = compiled(tokenizer, PATTERNS["scores"])
     grammar = PatternGrammar(states)
     written = []
@@ -106,7 +107,7 @@ def test_the_stretches_between_scores_are_forced() -> None:
 
 
 def test_an_end_that_can_be_spelt_in_more_or_fewer_tokens_is_left_to_the_model() -> None:
-    tokenizer = ChatTokenizer.load(EMBEDDED / "magistrate-tiny").tokenizer
+    tokenizer = ChatTokenizer.load(Path(TINY)).tokenizer
     _, states = compiled(tokenizer, r'"(yes|no)": the end')
     grammar = PatternGrammar(states)
     assert grammar.accept_tokens("", tokenizer('"yes', add_special_tokens=False)["input_ids"])
@@ -116,7 +117,7 @@ def test_an_end_that_can_be_spelt_in_more_or_fewer_tokens_is_left_to_the_model()
 
 
 def test_what_is_kept_is_bounded() -> None:
-    tokenizer = ChatTokenizer.load(EMBEDDED / "magistrate-tiny").tokenizer
+    tokenizer = ChatTokenizer.load(Path(TINY)).tokenizer
     _, states = compiled(tokenizer, r"[a-c]{2000}")
     grammar = PatternGrammar(states)
     (letter,) = tokenizer("a", add_special_tokens=False)["input_ids"]
@@ -128,7 +129,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_states_go_with_the_pattern_that_leaves_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_cache, "MOST_IN_MEMORY", 3)
-    tokenizer = ChatTokenizer.load(EMBEDDED / "magistrate-tiny").tokenizer
+    tokenizer = ChatTokenizer.load(Path(TINY)).tokenizer
     backend = PatternBackend(None, tokenizer=tokenizer, vocab_size=len(tokenizer))
     one = backend.compile_grammar(StructuredOutputOptions.REGEX, "one")
     assert backend.compile_grammar(StructuredOutputOptions.REGEX, "one").states is one.states
@@ -139,7 +140,7 @@ def test_states_go_with_the_pattern_that_leaves_memory(monkeypatch: pytest.Monke
 
 
 def test_constraints_of_every_kind_are_compiled() -> None:
-    tokenizer = ChatTokenizer.load(EMBEDDED / "magistrate-tiny").tokenizer
+    tokenizer = ChatTokenizer.load(Path(TINY)).tokenizer
     backend = PatternBackend(None, tokenizer=tokenizer, vocab_size=len(tokenizer))
     schema = '{"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]}'
     for kind, text, answer in (

@@ -14,7 +14,7 @@ from judges.engines import weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.vllm.settings import prepare_environment
 from judges.engines.vocabulary import Speller, spelled
-from tests.conftest import TINY
+from tests.tiny import TINY
 
 AMBIGUOUS = {
     "guidance": 'start: s\ns: s s s s s s | s s s | s s | "a" | "b" | /[ab]/ | ""',

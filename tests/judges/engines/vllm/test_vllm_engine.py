@@ -10,8 +10,8 @@ from judges.engines.vllm.intake import KEPT
 from judges.engines.vllm.plugin import make_searchable
 from judges.errors import RequestError
 from judges.judge import Message
-from tests.conftest import TINY
 from tests.judges.engines.test_conformance import ask
+from tests.tiny import TINY
 
 
 def test_numba_may_be_loaded_before_vllm() -> None:
