@@ -230,7 +230,8 @@ def test_the_doctor_says_how_to_fetch_the_judge(tmp_path: Path, monkeypatch: pyt
     done = magistrate("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith(
-        f"judgement  not tried: {EMBEDDED} is not on this machine yet\n       -> `magistrate models fetch {EMBEDDED}` fetches it\n"
+        f"judgement  not tried: {EMBEDDED} is not on this machine yet\n"
+        f"       -> `magistrate models fetch {EMBEDDED}` fetches it\n"
     )
 
 
