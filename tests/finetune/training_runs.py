@@ -26,6 +26,7 @@ dropout = {dropout}
 
 [rows]
 length = 256
+packing = {packing}
 
 [training]
 learning_rates = [2e-3]
@@ -35,6 +36,8 @@ batch = 4
 checkpoints = {checkpoints}
 optimizer = "{optimizer}"
 """
+
+ASKED = "Put these numbers in ascending order, the smallest first, separated by commas, in square brackets:"
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
 COMMAND = [sys.executable, "-m", "magistrate", "finetune", "train"]
@@ -48,9 +51,17 @@ def write_recipe(
     weights: str = "float32",
     optimizer: str = "adamw",
     dropout: float = 0.1,
+    packing: str = "true",
 ) -> Path:
     path = folder / "small.toml"
-    values = {"steps": steps, "checkpoints": checkpoints, "weights": weights, "optimizer": optimizer, "dropout": dropout}
+    values = {
+        "steps": steps,
+        "checkpoints": checkpoints,
+        "weights": weights,
+        "optimizer": optimizer,
+        "dropout": dropout,
+        "packing": packing,
+    }
     path.write_text(RECIPE.format(base=TINY, **values))
     return path
 
@@ -62,7 +73,7 @@ def write_rows(folder: Path, count: int = 120, name: str = "rows.jsonl", seed: i
     lines = []
     for _ in range(count):
         numbers = [chance.randint(1, 99) for _ in range(chance.randint(2, 6))]
-        lines.append({"prompt": f"Sort: {numbers}", "completion": str(sorted(numbers))})
+        lines.append({"prompt": f"{ASKED} {numbers}", "completion": str(sorted(numbers))})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 

@@ -41,9 +41,9 @@ def validations(output: Path) -> list[float]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A training that nothing interrupted, beside its rows."""
+    """A training on rows that share their beginnings, which nothing interrupted, beside its rows."""
     folder = tmp_path_factory.mktemp("whole")
-    write_recipe(folder)
+    write_recipe(folder, packing='"shared"')
     done = run(folder, folder / "run")
     assert done.returncode == 0, done.stderr
     assert "chosen" in done.stdout
