@@ -27,13 +27,13 @@ from scripts.judge_data.sources import Split
 from scripts.judge_data.summaries import summaries
 
 SOURCES = {
-    "replies": (replies, 5000),
-    "rated": (rated, 1620),
-    "summaries": (summaries, 1400),
-    "grounded": (grounded, 160),
-    "pairs": (pairs, 1500),
-    "rubrics": (rubrics, 500),
-    "attributes": (attributes, 300),
+    "replies": (replies, 4500),
+    "rated": (rated, 1300),
+    "summaries": (summaries, 600),
+    "grounded": (grounded, 60),
+    "pairs": (pairs, 700),
+    "rubrics": (rubrics, 200),
+    "attributes": (attributes, 80),
 }
 """Source to its function and its number of groups for training. A source that ends is read again."""
 

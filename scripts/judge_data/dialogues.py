@@ -195,7 +195,7 @@ class Replies:
             case "true":
                 text, relevance, fitness = true, 5, 5
             case "near":
-                text, relevance, fitness = self._near(number, turns[max(start, here - 2) : here]), 2, 1
+                text, relevance, fitness = self._near(number, turns[max(start, here - 2) : here]), 3, 2
             case "random":
                 text, relevance, fitness = rng.choice(self.dialogues[rng.randrange(len(self.dialogues))]), 0, 1
                 if self.words.likeness(text, " ".join(turns[max(start, here - 4) : here])) > 0.12:

@@ -14,7 +14,7 @@ FREE_TEXT = 0.05
 """Weight in the loss of a token of free text. Keys and brackets have none: the schema forces them."""
 
 
-EARLY = 0.1
+EARLY = 0.25
 """Weight in the loss of a place in the judged text: without it a small model finds very late whether a text fits its context."""
 
 
