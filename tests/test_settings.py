@@ -27,6 +27,7 @@ ADDED = '    patience: StrictInt = Field(3, ge=1, le=9, description="How patient
 
 SEEN = """
 import json
+import sys
 from types import SimpleNamespace
 import typer
 from judges.decoding import Decoding

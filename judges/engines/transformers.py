@@ -83,6 +83,7 @@ class TransformersEngine(LocalEngine):
         batch_size: int = 16,
     ) -> None:
         super().__init__()
+        gpu = find_gpu()  # first: without PyTorch a model that is to be fetched would be of no use
         self.folder: Path = weights.locate(model, revision)
         if quantization is not None:
             quantized.check_for_transformers(self.folder, quantization)
@@ -91,7 +92,6 @@ class TransformersEngine(LocalEngine):
         self.batch_size = batch_size
         self.concurrency = 4 * batch_size
         self.max_model_len = max_model_len
-        gpu = find_gpu()
         self._identity = EngineIdentity(
             engine="transformers",
             engine_version=f"{metadata.version('transformers')}, outlines {metadata.version('outlines')}",

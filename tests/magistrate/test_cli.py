@@ -229,10 +229,8 @@ def test_the_doctor_says_how_to_fetch_the_judge(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path))
     done = magistrate("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith(
-        f"judgement  not tried: {EMBEDDED} is not on this machine yet\n"
-        f"       -> `magistrate models fetch {EMBEDDED}` fetches it\n"
-    )
+    assert f"judgement  not tried: {EMBEDDED} is not on this machine yet\n" in done.stdout
+    assert done.stdout.endswith(f"-> `magistrate models fetch {EMBEDDED}` fetches it\n")
 
 
 def test_what_no_judge_can_read_is_told_before_an_engine_starts(tmp_path: Path) -> None:

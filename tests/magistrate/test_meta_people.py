@@ -47,7 +47,7 @@ def test_a_judge_is_set_beside_people_and_the_same_command_goes_on(tmp_path: Pat
         assert text in done.stdout
     assert {path.name for path in report.iterdir()} >= {"report.md", "report.json", "verdicts.jsonl"}
     found = figures(report)
-    assert found["judge"] == "llm-eval on magistrate-tiny"
+    assert found["judge"] == f"llm-eval on {TINY}"
     assert [one["referenced"] for one in found["groups"]] == [False, True]
     kinds = [one["kind"] for one in found["groups"][1]["lines"]]
     assert kinds == ["judge"] * 5 + ["expected"] * 5 + ["raters"] + ["baseline"] * 8
@@ -125,7 +125,7 @@ def test_a_pairwise_judge_is_set_beside_people(data: Path, tmp_path: Path) -> No
         "meta", "preferences", source, "--verdicts", report / "verdicts.jsonl", "--limit", "12", *QUICK, "-o", tmp_path / "o"
     )
     assert given.returncode == 0, given.stderr
-    assert found["judged"].pop("judge") == "pairwise on magistrate-tiny"
+    assert found["judged"].pop("judge") == f"pairwise on {TINY}"
     other = figures(tmp_path / "o")
     assert found.pop("made")["model"] == TINY
     assert other.pop("made")["verdicts"] == "verdicts.jsonl"

@@ -15,6 +15,7 @@ from judges.catalog import open_judge
 from judges.data.rows import Row
 from judges.runner import prepare
 from tests.server.running import RunningServer, batch_file, dialogues, send_batch, wait_for_batch
+from tests.tiny import TINY
 
 SAMPLE = {"id": "greeting", "context": ["Hi! How are you?"], "response": "Fine, thank you. And you?"}
 
@@ -80,7 +81,7 @@ def test_faults_are_told_in_a_sentence(http: httpx.Client) -> None:
 def test_a_fingerprint_tells_what_verdicts_depend_on(http: httpx.Client) -> None:
     answer = http.post("/v1/fingerprints", json={"judge": "llm-eval"}).json()
     assert answer["digest"] == judged(http, judge="llm-eval", samples=[SAMPLE])["fingerprint"]
-    assert answer["fields"]["identity"]["model"] == "magistrate-tiny"
+    assert answer["fields"]["identity"]["model"] == TINY
     other = http.post("/v1/fingerprints", json={"judge": "llm-eval", "expected": True}).json()
     assert other["digest"] != answer["digest"]
 

@@ -47,7 +47,7 @@ def test_files_made_on_a_cpu_keep_their_fingerprint(monkeypatch: pytest.MonkeyPa
         assert open_engine(engine, TINY).identity.options == plain
     shared = HostedModel(TINY, options={"gpu_memory_utilization": 0.4, "tensor_parallel_size": 2}).identity
     assert shared.options == plain | {"gpu_memory_utilization": 0.4, "tensor_parallel_size": 2}
-    before = EngineIdentity("vllm", "0.32.0", TINY, "ca105d549d5a8824", "outlines", plain)
+    before = EngineIdentity("vllm", "0.32.0", "magistrate-tiny", "ca105d549d5a8824", "outlines", plain)
     assert Fingerprint.of(LLMEval(), before).digest == "39c1e0dee2f52b71"
 
 
