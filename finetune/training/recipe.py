@@ -33,6 +33,7 @@ class Lora(Part):
     rank: int = Field(gt=0, description="Rank of each pair of matrices.")
     alpha: float = Field(gt=0, description="The adapter's output is scaled by alpha over rank.")
     dropout: float = Field(0.0, ge=0, lt=1)
+    kept: Literal["bfloat16", "float32"] = Field("float32", description="Number format of the adapter that a training leaves.")
     targets: Text | tuple[Text, ...] = Field("all-linear", description="Layers to adapt, by the ends of their names.")
 
 
@@ -82,7 +83,7 @@ class Recipe(Part):
     title: Text
     source: Text = Field(description="Its source, and what is stated there.")
     base: Text = Field(description="The model: a folder, an embedded model's name, or a repository on the hub.")
-    weights: Weights = Field(description="Number format of the base's weights. The adapter's are always float32.")
+    weights: Weights = Field(description="Number format of the base's weights. The adapter is trained in float32.")
     compute: Literal["bfloat16", "float32"] = Field(description="Number format of matrix products.")
     chat_template: Text | None = Field(None, description="For a base without one: a name in `recipes/`, or a file.")
     pad_token: Text | None = Field(None, description="For a base without one; its end of text by default.")

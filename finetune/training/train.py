@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from finetune.data.batches import Packs
 from finetune.data.conversations import Conversation, Rejected
 from finetune.data.rows import Row, encode
 from finetune.training import checkpoints, memory
-from finetune.training.model import add_adapter, load_base, load_tokenizer, locate
+from finetune.training.model import NUMBERS, add_adapter, load_base, load_tokenizer, locate
 from finetune.training.provenance import check_provenance, provenance_of_training
 from finetune.training.recipe import Recipe
 from finetune.training.trainer import AnswerTrainer, Listener, arguments
@@ -148,7 +149,7 @@ def train(
     best = folder / f"checkpoint-{state.best_global_step}"
     trained = Trained(rate, folder / ADAPTER, state.best_global_step, state.best_metric, state.log_history)
     if is_first():
-        _copy_adapter(best, folder / ADAPTER, chat, recipe.base)
+        _copy_adapter(best, folder / ADAPTER, chat, recipe)
         facts = {"step": trained.step, "validation": trained.validation, "packing": packs.efficiency, "history": trained.history}
         atomic_write(done, json.dumps(facts, indent=1))
     trainer.accelerator.wait_for_everyone()
@@ -166,13 +167,14 @@ def _device() -> torch.device:
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
-def _copy_adapter(checkpoint: Path, adapter: Path, chat: ChatTokenizer, base: str) -> None:
+def _copy_adapter(checkpoint: Path, adapter: Path, chat: ChatTokenizer, recipe: Recipe) -> None:
     scratch = adapter.with_name(f".{adapter.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
-    shutil.copyfile(checkpoint / WEIGHTS, scratch / WEIGHTS)
+    kept = {name: weight.to(NUMBERS[recipe.lora.kept]) for name, weight in load_file(checkpoint / WEIGHTS).items()}
+    save_file(kept, scratch / WEIGHTS, {"format": "pt"})
     # The base by name, since an adapter is used on other machines; in training peft gets the folder, or it would ask the hub.
-    config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
+    config = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8")) | {"base_model_name_or_path": recipe.base}
     (scratch / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     chat.tokenizer.save_pretrained(str(scratch))
     shutil.rmtree(adapter, ignore_errors=True)
