@@ -20,7 +20,7 @@ from tests.tiny import TINY
 
 
 def test_the_seeds_figures_stand_in_the_recipes() -> None:
-    assert recipe_names() == ["grouse", "qualeval", "small", "tiny"]
+    assert recipe_names() == ["grouse", "judge-135m", "qualeval", "small", "tiny"]
     grouse = Recipe.load("grouse")
     assert (grouse.weights, grouse.lora.rank, grouse.lora.alpha, grouse.lora.dropout) == ("8bit", 32, 16, 0.05)
     assert (grouse.lora.targets, grouse.rows.length, grouse.rows.packing) == ("all-linear", 7104, True)
@@ -64,7 +64,7 @@ def test_what_is_wrong_with_a_recipe_is_one_sentence(tmp_path: Path, old: str, n
 
 
 def test_recipes_and_variants_that_there_are_not() -> None:
-    with pytest.raises(MagistrateError, match="there is no recipe `alpaca`: give one of grouse, qualeval, small, tiny, or a"):
+    with pytest.raises(MagistrateError, match="there is no recipe `alpaca`: give one of grouse, judge-135m, qualeval, small, tiny, or a"):
         Recipe.load("alpaca")
     with pytest.raises(MagistrateError, match="has no variant `fp4`: give one of sweep, 8bit, bf16, nf4"):
         Recipe.load("grouse", "fp4")
