@@ -35,7 +35,7 @@ finetune = typer.Typer(no_args_is_help=True)
 class RecipeFlags:
     """Which model is trained, and how."""
 
-    recipe: Annotated[str, typer.Option(help="A recipe: qualeval, grouse, small, tiny, or a TOML file.")] = "tiny"
+    recipe: Annotated[str, typer.Option(help="A recipe: qualeval, grouse, small, tiny, judge-135m, or a TOML file.")] = "tiny"
     variant: Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4; bf16 by default on 40 GB.")] = None
     base: Annotated[str | None, typer.Option(help="A model to train other than the recipe's.")] = None
 
