@@ -33,8 +33,8 @@ def test_every_example_makes_a_row(stream: Stream, split: Split, sources: Path) 
         assert len(made) == len(group) > 1
         for row in made:
             answer = row["messages"][-1]["content"]
-            assert row["scores"]
-            assert all(json.loads(answer[start:end]) != {} for start, end, _ in row["scores"])
+            assert any("shown" in span for span in row["learn"])
+            assert all(json.loads(answer[span["start"] : span["end"]]) != {} for span in row["learn"])
 
 
 @pytest.mark.parametrize("stream", [summaries, rubrics])
