@@ -121,7 +121,7 @@ def collate(packs: Sequence[Sequence[Row]], *, shared: bool = False) -> Batch:
         shared: Whether the rows of a pack share what they begin with.
 
     Returns:
-        ``input_ids`` and ``position_ids``, ``(1, T)``; ``blocks`` and ``seen`` as in ``Layout``; ``places``,
+        ``input_ids`` and ``position_ids``, ``(1, T)``; ``seen_until``, ``(T,)``, and ``blocks`` as in ``Layout``; ``places``,
         ``(L,)``, positions of the tokens before those with loss; ``targets`` and ``weights``, ``(L,)``, the tokens with loss and
         their weights; and the ids of ``rows``. If nothing is shared also ``cu_seq_lens_q`` and ``cu_seq_lens_k``, ``(N + 1,)``,
         the starts of rows, and ``max_length_q`` and ``max_length_k``.
@@ -139,7 +139,7 @@ def collate(packs: Sequence[Sequence[Row]], *, shared: bool = False) -> Batch:
         "input_ids": joined((layout.ids for layout in laid), np.int64)[None],
         "position_ids": joined((layout.positions for layout in laid), np.int64)[None],
         "blocks": [block.after(int(number)) for layout, number in zip(laid, numbers, strict=False) for block in layout.blocks],
-        "seen": [torch.from_numpy(seen) for layout in laid for seen in layout.seen],
+        "seen_until": joined((layout.seen_until + start for layout, start in zip(laid, starts, strict=False)), np.int64),
         "places": joined((place[row.learned - 1] for place, row in zip(tokens, rows, strict=True)), np.int64),
         "targets": joined((row.targets for row in rows), np.int64),
         "weights": joined((row.weights for row in rows), np.float32),

@@ -62,15 +62,15 @@ class Layout:
     Attributes:
         ids: ``(T,)`` token ids.
         positions: ``(T,)`` positions in the rows.
+        seen_until: ``(T,)`` the end of what continues a token's node: the tokens from this one up to there see it.
         blocks: They cover the tokens in order.
-        seen: For each block ``(n, m + n)``: whether each of its n tokens sees each of its ancestors' m, and its own.
         places: For each row ``(len(row.ids),)``, where its tokens stand.
     """
 
     ids: NDArray[np.int32]
     positions: Places
+    seen_until: Places
     blocks: list[Block]
-    seen: list[NDArray[np.bool_]]
     places: list[Places]
 
 
@@ -126,20 +126,8 @@ def lay_out(rows: Sequence[Row], *, shared: bool) -> Layout:
 
     for tree in trees:
         add(tree, [])
-    blocks = list(_blocks(trees))
-    seen = list(_seen(blocks, np.concatenate(ends)))
-    return Layout(np.concatenate(ids), np.concatenate(positions), blocks, seen, [np.concatenate(path) for path in places])
-
-
-def _seen(blocks: Sequence[Block], ends: Places) -> Iterator[NDArray[np.bool_]]:
-    """Which tokens each block sees. ``ends`` is for each token the end of what continues its node."""
-    start = 0
-    for block in blocks:
-        here = np.arange(start, start + block.length)
-        own = (here[:, None] >= here) & (here[:, None] < ends[here])
-        before = sum(blocks[number].length for number in block.ancestors)
-        yield np.concatenate([np.ones((block.length, before), np.bool_), own], axis=1)
-        start += block.length
+    whole = (np.concatenate(parts) for parts in (ids, positions, ends))
+    return Layout(*whole, list(_blocks(trees)), [np.concatenate(path) for path in places])
 
 
 def _grown(rows: Sequence[Row], common: Sequence[int], first: int, last: int, depth: int) -> Iterator[Node]:

@@ -46,7 +46,7 @@ def isolated(
     *,
     scaling: float,
     blocks: Sequence[Block],
-    seen: Sequence[Tensor],
+    seen_until: Tensor,
     cu_seq_lens_q: Tensor | None = None,
     max_length_q: int = 0,
     dropout: float = 0.0,
@@ -60,7 +60,7 @@ def isolated(
         attention_mask: Always ``None``.
         scaling: Factor of the products before the softmax.
         blocks: Runs of tokens that are T together, and the earlier ones that they see.
-        seen: For each block ``(n, m + n)``: whether each of its n tokens sees each of its ancestors' m, and its own.
+        seen_until: ``(T,)`` a token is seen by those of its block and of later ones from itself up to here.
         cu_seq_lens_q: ``(N + 1,)`` starts of the rows, and T, if no row shares its beginning.
         max_length_q: Length of the longest row, likewise.
         dropout: Share of weights to drop.
@@ -71,9 +71,12 @@ def isolated(
     assert attention_mask is None
     if dropout == 0 and cu_seq_lens_q is not None and _has_varlen(query.device, query.dtype):
         return _varlen(query, key, value, cu_seq_lens_q, max_length_q, scaling), None
-    queries, keys, values = (part.split([block.length for block in blocks], dim=2) for part in (query, key, value))
-    outputs = []
-    for number, (block, mask) in enumerate(zip(blocks, seen, strict=True)):
+    lengths = [block.length for block in blocks]
+    queries, keys, values = (part.split(lengths, dim=2) for part in (query, key, value))
+    outputs, start = [], 0
+    for number, (block, until) in enumerate(zip(blocks, seen_until.split(lengths), strict=True)):
+        mask = seen(until, start, sum(lengths[run] for run in block.ancestors))
+        start += block.length
         runs = (*block.ancestors, number)
         own = [torch.cat([part[run] for run in runs], dim=2) if len(runs) > 1 else part[number] for part in (keys, values)]
         compute = _in_products if query.device.type == "cpu" and mask.numel() <= MOST_PRODUCTS else _in_a_kernel
@@ -81,19 +84,35 @@ def isolated(
     return torch.cat(outputs, dim=2).transpose(1, 2), None
 
 
-def _in_a_kernel(query: Tensor, key: Tensor, value: Tensor, seen: Tensor, scaling: float, dropout: float) -> Tensor:
+def seen(until: Tensor, start: int, before: int) -> Tensor:
+    """Find what a block's tokens see.
+
+    Args:
+        until: ``(n,)`` the ends of what continues its tokens.
+        start: Where the block starts.
+        before: Tokens of its ancestors, all of which it sees.
+
+    Returns:
+        ``(n, before + n)`` whether each token sees each of the ancestors' tokens and of the block's.
+    """
+    here = torch.arange(start, start + len(until), device=until.device)
+    own = (here[:, None] >= here) & (here[:, None] < until)
+    return torch.cat([own.new_ones((len(until), before)), own], dim=1)
+
+
+def _in_a_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float, dropout: float) -> Tensor:
     grouped = query.shape[1] != key.shape[1]
     return nn.functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=seen, dropout_p=dropout, scale=scaling, enable_gqa=grouped
+        query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling, enable_gqa=grouped
     )
 
 
-def _in_products(query: Tensor, key: Tensor, value: Tensor, seen: Tensor, scaling: float, dropout: float) -> Tensor:
+def _in_products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float, dropout: float) -> Tensor:
     """Compute attention by matrix products: on a CPU, that takes less time than PyTorch's kernel if blocks are small."""
     (_, heads, length, width), groups = query.shape, key.shape[1]
     grouped = (query * scaling).reshape(groups, heads // groups * length, width)
     scores = (grouped @ key[0].transpose(1, 2)).view(groups, heads // groups, length, -1)
-    scores.add_(torch.zeros(seen.shape, dtype=query.dtype).masked_fill_(~seen, float("-inf")))
+    scores.add_(torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, float("-inf")))
     weights = nn.functional.dropout(scores.softmax(dim=-1), dropout)
     return (weights.view(groups, heads // groups * length, -1) @ value[0]).view(1, heads, length, width)
 

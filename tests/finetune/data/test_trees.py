@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from finetune.data.rows import Row
 from finetune.data.trees import BLOCK, LEAST_SHARED, in_trees, lay_out, shared_tokens
+from finetune.training.attention import seen
 
 RUNS = st.lists(st.integers(0, 2), min_size=1, max_size=4)
 
@@ -39,9 +41,11 @@ def test_a_row_reads_itself_along_its_path_and_sees_nothing_else(rows: list[Row]
     sees = np.zeros((total, total), np.bool_)
     starts = np.cumsum([0, *(block.length for block in laid.blocks)])
     assert starts[-1] == total
-    for number, (block, seen) in enumerate(zip(laid.blocks, laid.seen, strict=True)):
+    for number, block in enumerate(laid.blocks):
+        until = torch.from_numpy(laid.seen_until[starts[number] : starts[number + 1]])
+        of_block = seen(until, int(starts[number]), sum(laid.blocks[at].length for at in block.ancestors)).numpy()
         columns = np.concatenate([np.arange(starts[at], starts[at + 1]) for at in (*block.ancestors, number)])
-        sees[starts[number] : starts[number + 1], columns] = seen
+        sees[starts[number] : starts[number + 1], columns] = of_block
     for row, places in zip(rows, laid.places, strict=True):
         assert laid.ids[places].tolist() == row.ids.tolist()
         assert laid.positions[places].tolist() == list(range(len(row.ids)))

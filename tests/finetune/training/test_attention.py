@@ -37,7 +37,7 @@ def check(device: str, dtype: torch.dtype, groups: int, tolerance: float) -> Non
     query, key, value = parts(device, dtype, groups)
     starts = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0).tolist()], dtype=torch.int32, device=device)
     laid = lay_out([Row.whole("", np.zeros(length, np.int32), length) for length in LENGTHS], shared=False)
-    seen = [torch.from_numpy(mask).to(device) for mask in laid.seen]
+    until = torch.from_numpy(laid.seen_until).to(device)
     found, weights = isolated(
         nn.Module(),
         query,
@@ -46,7 +46,7 @@ def check(device: str, dtype: torch.dtype, groups: int, tolerance: float) -> Non
         None,
         scaling=0.2,
         blocks=laid.blocks,
-        seen=seen,
+        seen_until=until,
         cu_seq_lens_q=starts,
         max_length_q=max(LENGTHS),
     )
