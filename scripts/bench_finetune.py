@@ -4,9 +4,11 @@
     python scripts/bench_finetune.py speed --data ../shared/data/dialogsum
     python scripts/bench_finetune.py packing --data ../shared/data/dialogsum
     python scripts/bench_finetune.py selection --data ../shared/data/dialogsum
+    python scripts/bench_finetune.py shared --data judge-data --recipe judge-135m --rows 600
 
 `speed` trains an adapter for one epoch on the same rows, with the same recipe, in turns; each turn is a process of its own, and
-only steps are timed. `--base`, `--recipe` and `--variant` take any model and recipe, so the same command runs on a GPU.
+only steps are timed. `--base`, `--recipe` and `--variant` take any model and recipe, so the same command runs on a GPU. `shared`
+times packs of the rows of `make_judge_data.py`, with their beginnings shared and without.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +34,12 @@ from transformers import Trainer, TrainerCallback
 import solver
 from evals.data.tasks import Instance, Task, read_dataset
 from finetune.data.batches import Packs, efficiency, pack
-from finetune.data.conversations import Conversation, of_task
+from finetune.data.conversations import Conversation, of_task, read_conversations
 from finetune.data.rows import Row, encode
 from finetune.data.selection import select
 from finetune.training.model import NUMBERS, QUANTIZATION, add_adapter, load_base, load_tokenizer, locate
 from finetune.training.recipe import Recipe
-from finetune.training.trainer import OPTIMIZERS, AnswerTrainer, Listener, arguments
+from finetune.training.trainer import OPTIMIZERS, AnswerTrainer, Listener, _loss, arguments
 from judges.engines.quantized import transformers_config
 from judges.grouse import Grouse
 
@@ -255,6 +258,29 @@ def _packed(name: str, lengths: Sequence[int], capacity: int) -> None:
     )
 
 
+def shared(options: argparse.Namespace) -> None:
+    """Rows a second, forward and backward, with beginnings shared and without, in turns on the same rows and threads."""
+    recipe, device = Recipe.load(options.recipe, options.variant, base=options.base), torch.device("cpu")
+    folder = locate(recipe)
+    told = islice(read_conversations(options.data / "train.jsonl"), options.rows)
+    rows, _ = encode(told, load_tokenizer(recipe, folder), recipe.rows.length)
+    model = add_adapter(load_base(recipe, folder, device), recipe, 0)
+    sides = {how: Packs(rows, recipe.rows.model_copy(update={"packing": how})) for how in ("shared", True)}
+    found: dict[str | bool, list[float]] = {how: [] for how in sides}
+    for number in range(options.rounds + 1):  # the first is not counted
+        for how, packs in sides.items():
+            batch = packs.collate([packs[number]])
+            began = time.perf_counter()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.compute == "bfloat16"):
+                loss = _loss(model, batch)
+            loss.backward()
+            found[how].append(len(batch["rows"]) / (time.perf_counter() - began))
+    print(f"{len(rows)} rows in {len(sides['shared'])} packs shared, {len(sides[True])} not; {torch.get_num_threads()} threads")
+    for how, speeds in found.items():
+        kept = speeds[1:]
+        print(f"packing {how}: {statistics.median(kept):.2f} rows/s ({min(kept):.2f} to {max(kept):.2f})")
+
+
 def selection(options: argparse.Namespace) -> None:
     """Seconds to assign domains to all of DialogSum's training rows, and to draw from them: the judge's own time is left out."""
     count, names = 12_460, [f"Domain {number}" for number in range(15)]
@@ -276,7 +302,7 @@ def selection(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "packing", "selection"])
+    parser.add_argument("what", choices=["speed", "packing", "selection", "shared"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data/dialogsum"), help="folder with DialogSum's files")
     parser.add_argument("--recipe", default="tiny")
     parser.add_argument("--variant")
@@ -290,7 +316,7 @@ def main() -> None:
     if options.side:
         print(json.dumps(time_side(options)))
         return
-    {"speed": speed, "packing": packing, "selection": selection}[options.what](options)
+    {"speed": speed, "packing": packing, "selection": selection, "shared": shared}[options.what](options)
 
 
 if __name__ == "__main__":

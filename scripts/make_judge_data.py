@@ -12,21 +12,23 @@ import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from judges.data.files import atomic_write
 from scripts.judge_data.attributes import attributes
 from scripts.judge_data.dialogues import rated, replies
-from scripts.judge_data.examples import rows
+from scripts.judge_data.examples import Example, rows
 from scripts.judge_data.grounded import grounded
 from scripts.judge_data.pairs import pairs
 from scripts.judge_data.rubrics import rubrics
 from scripts.judge_data.sources import Split
 from scripts.judge_data.summaries import summaries
 
-SOURCES = {
+Source = Callable[[Path, Split, random.Random], Iterator[list[Example]]]
+
+SOURCES: dict[str, tuple[Source, int]] = {
     "replies": (replies, 4500),
     "rated": (rated, 1300),
     "summaries": (summaries, 600),
@@ -46,13 +48,13 @@ def made(data: Path, name: str, split: Split, groups: int, seed: int) -> Iterato
     source = SOURCES[name][0]
     rng = random.Random(f"{seed} {split} {name}")
 
-    def endless() -> Iterator[list[object]]:
+    def endless() -> Iterator[list[Example]]:
         while True:
-            yield from source(data, split, rng)  # type: ignore[misc]
+            yield from source(data, split, rng)
 
     for number, group in enumerate(islice(endless(), groups)):
         for variant, example in enumerate(group):
-            for row in rows(example, f"{name}.{number}.{variant}", rng):  # type: ignore[arg-type]
+            for row in rows(example, f"{name}.{number}.{variant}", rng):
                 yield f"{name}: {row['kind']}", row
 
 

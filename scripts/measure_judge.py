@@ -19,7 +19,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from finetune.data.batches import Packs
+from finetune.data.batches import Packs, shown
 from finetune.data.conversations import read_conversations
 from finetune.data.rows import encode
 from finetune.training.attention import register
@@ -67,9 +67,8 @@ def scored(model: Any, chat: ChatTokenizer, file: Path, length: int) -> Iterator
     packs = Packs(rows, Rows(length=length, packing="shared"))
     for number in range(len(packs)):
         batch = packs.collate([packs[number]])
-        shown = {name: value for name, value in batch.items() if name not in ("places", "targets", "weights", "rows")}
         with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-            logits = model(**shown, use_cache=False, logits_to_keep=batch["places"]).logits[0].float()
+            logits = model(**shown(batch), use_cache=False, logits_to_keep=batch["places"]).logits[0].float()
         start = 0
         for row in packs[number]:
             sample, positions = samples[row.id], row.learned
@@ -129,15 +128,8 @@ def report(found: Sequence[Scored]) -> None:
         above, below = ([value for kind in kinds for value in replies[metric, kind]] for kinds in (good, bad))
         if above and below:
             print(f"AUC {name}: {auc(above, below):.3f} ({len(above)}, {len(below)})")
-    print(
-        json.dumps(
-            {
-                f"{metric} {kind}": round(float(np.mean(values)), 2)
-                for (metric, kind), values in sorted(replies.items())
-                if metric == "relevance"
-            }
-        )
-    )
+    relevance = {kind: round(float(np.mean(values)), 2) for (metric, kind), values in replies.items() if metric == "relevance"}
+    print(f"mean relevance: {json.dumps(relevance, sort_keys=True)}")
 
 
 def main() -> None:

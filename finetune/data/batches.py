@@ -79,16 +79,16 @@ class Packs(Dataset[list[Row]]):
         self.lengths = [len(row.ids) for row in rows]
         self.shared = how.packing == "shared"
         room = how.length * at_once
-        numbers = self._numbers(rows, how, room, at_once)
+        if self.shared:
+            numbers = in_trees(rows, room)
+        elif how.packing:
+            numbers = [sorted(members) for members in pack(self.lengths, room)]
+        else:
+            numbers = _in_order(len(rows), at_once)
         self.filled = len(numbers)
         self.efficiency = efficiency(self.lengths, numbers, room)
         self.packs = [[rows[number] for number in members] for members in numbers]
         self.packs += [[_EMPTY] for _ in range(-len(numbers) % multiple)]
-
-    def _numbers(self, rows: Sequence[Row], how: Rows, room: int, at_once: int) -> list[list[int]]:
-        if how.packing == "shared":
-            return in_trees(rows, room)
-        return [sorted(members) for members in pack(self.lengths, room)] if how.packing else _in_order(len(rows), at_once)
 
     def most_learned(self) -> int:
         """Most tokens with loss in one pack."""
@@ -146,6 +146,11 @@ def collate(packs: Sequence[Sequence[Row]], *, shared: bool = False) -> Batch:
         "rows": [row.id for row in rows if row.id],
     }
     return batch if shared else batch | _starts([len(row.ids) for row in rows])
+
+
+def shown(batch: Batch) -> Batch:
+    """The part of a batch that the model reads."""
+    return {name: value for name, value in batch.items() if name not in ("places", "targets", "weights", "rows")}
 
 
 def _starts(lengths: Sequence[int]) -> Batch:

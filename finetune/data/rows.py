@@ -27,9 +27,9 @@ class Row:
         id: The conversation's.
         ids: ``(T,)`` token ids that the model reads.
         answer: Position of the first token of the answer.
-        learned: ``(L,)`` positions, in order, at which a token is learned from those before; not 0. The answer's by default.
-        targets: ``(L,)`` the tokens to learn there; those that stand there by default.
-        weights: ``(L,)`` their weights in the loss; 1 by default.
+        learned: ``(L,)`` positions, in order, at which a token is learned from those before; not 0.
+        targets: ``(L,)`` the tokens to learn there, which need not be those that stand there.
+        weights: ``(L,)`` their weights in the loss.
     """
 
     id: str

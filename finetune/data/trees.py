@@ -126,8 +126,13 @@ def lay_out(rows: Sequence[Row], *, shared: bool) -> Layout:
 
     for tree in trees:
         add(tree, [])
-    whole = (np.concatenate(parts) for parts in (ids, positions, ends))
-    return Layout(*whole, list(_blocks(trees)), [np.concatenate(path) for path in places])
+    return Layout(
+        np.concatenate(ids),
+        np.concatenate(positions),
+        np.concatenate(ends),
+        list(_blocks(trees)),
+        [np.concatenate(path) for path in places],
+    )
 
 
 def _grown(rows: Sequence[Row], common: Sequence[int], first: int, last: int, depth: int) -> Iterator[Node]:

@@ -16,7 +16,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils import is_liger_kernel_available
 
-from finetune.data.batches import Batch, Packs
+from finetune.data.batches import Batch, Packs, shown
 from finetune.training import checkpoints
 from finetune.training.recipe import Recipe
 from judges.errors import MagistrateError
@@ -188,8 +188,7 @@ class AnswerTrainer(Trainer):
 
 def _loss(model: nn.Module, batch: Batch) -> Tensor:
     """Sum the weighted losses of the tokens of a batch's answers. Only their logits are computed."""
-    shown = {key: value for key, value in batch.items() if key not in ("places", "targets", "weights", "rows")}
-    logits = model(**shown, use_cache=False, logits_to_keep=batch["places"]).logits[0]
+    logits = model(**shown(batch), use_cache=False, logits_to_keep=batch["places"]).logits[0]
     return nn.functional.cross_entropy(logits.float(), batch["targets"], reduction="none") @ batch["weights"]
 
 

@@ -321,7 +321,8 @@ def _opposite(text: str, rng: random.Random) -> str | None:
 
 def replies(folder: Path, split: Split, rng: random.Random) -> Iterator[list[Example]]:
     """Contexts of DialogSum's dialogues with replies, without end."""
-    maker = Replies(spoken(folder, split), _words(folder), rng)
+    train = spoken(folder, "train")
+    maker = Replies(train if split == "train" else spoken(folder, split), _words(train), rng)
     while True:
         yield maker.group(setting(rng))
 
@@ -331,12 +332,13 @@ def rated(folder: Path, split: Split, rng: random.Random) -> Iterator[list[Examp
 
     Every tenth reply is held out.
     """
-    maker = Replies(spoken(folder, "train")[:800], _words(folder), rng)
+    train = spoken(folder, "train")
+    maker = Replies(train[:800], _words(train), rng)
     published = json.loads((folder / "grade" / "human_judgement.json").read_text(encoding="utf-8"))
     chosen = [row for number, row in enumerate(published) if (number % 10 == 0) == (split == "held-out")]
     for row in rng.sample(chosen, len(chosen)):
         yield [maker.rated(row) for _ in range(DRAWS)]
 
 
-def _words(folder: Path) -> Words:
-    return Words([" ".join(turns) for turns in spoken(folder, "train")])
+def _words(dialogues: Sequence[Turns]) -> Words:
+    return Words([" ".join(turns) for turns in dialogues])

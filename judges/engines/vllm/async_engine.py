@@ -111,9 +111,8 @@ class AsyncVLLMEngine(Engine):
             self.guard.begin()
             # vLLM checks a constraint on the event loop, where a long one blocks all callers. The guard has already checked it.
             self.client.input_processor.structured_outputs_config = None
-            if drafts_forced_tokens(
-                self.client.vllm_config
-            ):  # no draft stands where `min_p` or `logit_bias` shapes a token, so they are not refused
+            # No draft stands where `min_p` or `logit_bias` shapes a token, so they are not refused.
+            if drafts_forced_tokens(self.client.vllm_config):
                 self.client.input_processor.speculative_config = None
             await check_logits(self)
 

@@ -12,7 +12,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
-from finetune.data.batches import Packs, collate
+from finetune.data.batches import Packs, collate, shown
 from finetune.data.rows import Row
 from finetune.training.model import add_adapter, load_base, locate
 from finetune.training.recipe import Recipe, Rows
@@ -51,9 +51,8 @@ def rows(*lengths: int, seed: int = 0) -> list[Row]:
 
 def logits(model: Any, packed: list[Row]) -> torch.Tensor:
     batch = collate([packed])
-    shown = {key: value for key, value in batch.items() if key not in ("places", "targets", "weights", "rows")}
     with torch.no_grad():
-        found: torch.Tensor = model(**shown, use_cache=False).logits[0]
+        found: torch.Tensor = model(**shown(batch), use_cache=False).logits[0]
     return found
 
 
