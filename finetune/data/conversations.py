@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evals.data.tasks import Instance, Task
 from evals.generation import prompt
+from judges.data.described import first_fault
 from judges.data.rows import Row, read_rows
 from judges.data.samples import kind_of, text_field
 from judges.errors import MagistrateError
@@ -43,9 +44,11 @@ class Early(BaseModel):
     weight: float = Field(gt=0, description="Weight of each place in the loss.")
 
 
-Checked = TypeVar("Checked")
-SPANS = TypeAdapter(tuple[Span, ...])
-EARLY = TypeAdapter(Early)
+class Learned(BaseModel):
+    """The fields of a row that say what is learned of its answer."""
+
+    learn: list[Span] = []
+    early: Early | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +116,18 @@ def _read(row: Row) -> Conversation | Rejected:
         raise MagistrateError(f"the last turn is the {messages[-1].role}'s: end with the assistant's answer")
     if len(messages) == 1:
         raise MagistrateError("there is only an answer: put a prompt before it")
-    spans = _checked(SPANS, row.sample, "learn") or ()
-    _check_order(spans, len(messages[-1].content))
-    early = _checked(EARLY, row.sample, "early")
-    if early is not None and not spans:
+    learned = _learned(row.sample)
+    _check_order(learned.learn, len(messages[-1].content))
+    if learned.early is not None and not learned.learn:
         raise MagistrateError("field `early` needs `learn`: say which parts of the answer are learned")
-    return Conversation(row.id, messages, spans, early)
+    return Conversation(row.id, messages, tuple(learned.learn), learned.early)
 
 
-def _checked(adapter: TypeAdapter[Checked], sample: Mapping[str, Any], field: str) -> Checked | None:
-    if sample.get(field) is None:
-        return None
+def _learned(sample: Mapping[str, Any]) -> Learned:
     try:
-        return adapter.validate_python(sample[field])
+        return Learned.model_validate({name: sample[name] for name in Learned.model_fields if sample.get(name) is not None})
     except ValidationError as error:
-        fault = error.errors()[0]
-        place = ".".join(map(str, fault["loc"]))
-        raise MagistrateError(f"field `{field}`{place and f', {place}'}: {fault['msg']}") from None
+        raise MagistrateError(f"field {first_fault(error, Learned)}") from None
 
 
 def _check_order(spans: Sequence[Span], length: int) -> None:

@@ -162,9 +162,9 @@ def test_what_has_other_tokens_than_the_answer_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("learn", "reason"),
     [
-        ("all", "field `learn`: Input should be a valid tuple"),
-        ([{"start": 0}], "field `learn`, 0.end: Field required"),
-        ([{"start": 0, "end": 1, "weight": 0}], "field `learn`, 0.weight: Input should be greater than 0"),
+        ("all", "field learn: must be a list, not 'all'"),
+        ([{"start": 0}], "field learn.1.end: is missing"),
+        ([{"start": 0, "end": 1, "weight": 0}], "field learn.1.weight: must be above 0, not 0"),
         ([{"start": 2, "end": 9}], "the span from 2 to 9 is empty, overlaps the one before it, or is outside the answer of 8"),
         ([{"start": 2, "end": 4}, {"start": 3, "end": 5}], "the span from 3 to 5 is empty, overlaps the one before it"),
     ],
