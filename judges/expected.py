@@ -28,10 +28,17 @@ NEGLIGIBLE = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The mean of a score under the model, and the entropy in nats."""
+    """The mean of a score under the model, and the entropy in nats.
+
+    Attributes:
+        expectation: The mean.
+        entropy: The entropy.
+        calibrated: What people give on average where the model expects this score; ``None`` if the model has no calibration.
+    """
 
     expectation: float
     entropy: float
+    calibrated: float | None = None
 
 
 def alternatives_wanted(scores: Sequence[NumericScore]) -> int:

@@ -214,11 +214,18 @@ class Runner:
                 continue
             spreads, faults = spreads_of(answer.text, answer.tokens, own)
             await asyncio.gather(*(self._finish(spread, answer, session) for spread in spreads.values()))
-            outcomes: dict[str, Expectation | str] = {metric: spread.expectation() for metric, spread in spreads.items()}
+            outcomes = {metric: self._calibrated(metric, spread) for metric, spread in spreads.items()}
             outcomes.update(faults)
             expected |= {metric: None if isinstance(outcome, str) else outcome for metric, outcome in outcomes.items()}
             notes += [f"no expected {metric}: {outcome}" for metric, outcome in outcomes.items() if isinstance(outcome, str)]
         return expected, notes
+
+    def _calibrated(self, metric: str, spread: Spread) -> Expectation | str:
+        """The mean and the entropy of a score with what people give there, or the reason why they are unknown."""
+        found = spread.expectation()
+        calibration = self.engine.calibration
+        curve = calibration.curve(self.judge.name, metric, spread.legal) if calibration else None
+        return found if isinstance(found, str) or curve is None else replace(found, calibrated=curve.at(found.expectation))
 
     async def _finish(self, spread: Spread, answer: _Answer, session: _Session) -> None:
         """Ask what follows the digits that several legal scores begin with."""

@@ -74,7 +74,8 @@ class Verdict:
         status: ``scored`` or ``unscored``.
         reason: Why it is unscored; ``None`` if scored.
         scores: Metric to number, label or ``None`` (the metric does not apply); ``None`` if unscored.
-        expected: Metric to expectation and entropy in nats; ``None`` if not requested.
+        expected: Metric to expectation and entropy in nats, and to the calibrated expectation if the model has a calibration;
+            ``None`` if not requested.
         justification: The judge's reasons, if it gives any.
         detail: Further content of the answer, described on each judge's page.
         recovered: Whether the token limit cut the answer off and the judge was asked to finish it.
@@ -106,6 +107,9 @@ class Verdict:
         fields = asdict(self)
         if self.occurrence == 1:
             del fields["occurrence"]
+        for expected in (fields["expected"] or {}).values():
+            if expected is not None and expected["calibrated"] is None:
+                del expected["calibrated"]
         return fields
 
     def to_json(self) -> str:
@@ -165,8 +169,9 @@ def fault_in(verdict: Verdict, judge: Judge, *, whole: bool = False) -> str | No
             return f"field `scores.{metric}` is {json.dumps(score)}, but judge `{judge.name}` scores {wanted}"
     for metric, expected in (verdict.expected or {}).items():
         scale = [score for score in legal.get(metric, ()) if isinstance(score, int)]
-        if expected is not None and scale and not min(scale) <= expected.expectation <= max(scale):
-            return f"field `expected.{metric}` is {expected.expectation:g}, but judge `{judge.name}` scores {_range(scale)}"
+        for value in () if expected is None or not scale else (expected.expectation, expected.calibrated):
+            if value is not None and not min(scale) <= value <= max(scale):
+                return f"field `expected.{metric}` is {value:g}, but judge `{judge.name}` scores {_range(scale)}"
     return None
 
 

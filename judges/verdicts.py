@@ -55,8 +55,9 @@ class Verdicts(list[Verdict]):
     def to_pandas(self) -> pandas.DataFrame:
         """A table of a row a sample: ``id``, a column for each metric, ``status`` and ``reason``.
 
-        If expected scores were asked for, the columns ``expected_METRIC`` and ``entropy_METRIC`` (nats) follow. A metric with
-        the name of another column gets ``_`` behind its own.
+        If expected scores were asked for, the columns ``expected_METRIC`` and ``entropy_METRIC`` (nats) follow, and
+        ``calibrated_METRIC`` if the model has a calibration of it. A metric with the name of another column gets ``_`` behind its
+        own.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -92,6 +93,9 @@ class Verdicts(list[Verdict]):
             found = [(verdict.expected or {}).get(metric) for verdict in self]
             yield free(f"expected_{metric}"), [one and one.expectation for one in found]
             yield free(f"entropy_{metric}"), [one and one.entropy for one in found]
+            calibrated = [one and one.calibrated for one in found]
+            if any(one is not None for one in calibrated):
+                yield free(f"calibrated_{metric}"), calibrated
 
     def _repr_html_(self) -> str:
         """The summary and the first verdicts, as a notebook shows them."""

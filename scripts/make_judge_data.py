@@ -29,12 +29,12 @@ from scripts.judge_data.summaries import summaries
 Source = Callable[[Path, Split, random.Random], Iterator[list[Example]]]
 
 SOURCES: dict[str, tuple[Source, int]] = {
-    "replies": (replies, 4500),
+    "replies": (replies, 2600),
     "rated": (rated, 1300),
-    "summaries": (summaries, 600),
-    "grounded": (grounded, 60),
-    "pairs": (pairs, 700),
-    "rubrics": (rubrics, 200),
+    "summaries": (summaries, 500),
+    "grounded": (grounded, 50),
+    "pairs": (pairs, 800),
+    "rubrics": (rubrics, 150),
     "attributes": (attributes, 80),
 }
 """Source to its function and its number of groups for training. A source that ends is read again."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from finetune.training.attention import kernel, register
 from finetune.training.recipe import Recipe
 from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
-from judges.errors import EngineError, MagistrateError
+from judges.engines.merged import CONFIG, WEIGHTS
+from judges.errors import EngineError, MagistrateError, reason_of
 
 QUANTIZATION = {"8bit": "8bit", "nf4": "4bit"}
 NUMBERS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -67,10 +71,10 @@ def load_base(recipe: Recipe, folder: Path, device: torch.device) -> Any:
 
 
 def add_adapter(model: Any, recipe: Recipe, seed: int) -> Any:
-    """Add a new adapter, in float32, that changes no output yet.
+    """Add an adapter in float32: the recipe's ``start_from``, or a new one that changes no output yet.
 
     Raises:
-        MagistrateError: The model has none of the target layers.
+        MagistrateError: The model has none of the target layers, or ``start_from`` cannot be read or has other layers or rank.
     """
     lora = recipe.lora
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
@@ -79,9 +83,29 @@ def add_adapter(model: Any, recipe: Recipe, seed: int) -> Any:
     )
     torch.manual_seed(seed)
     try:
-        return get_peft_model(model, config, autocast_adapter_dtype=True)
+        adapted = get_peft_model(model, config, autocast_adapter_dtype=True)
     except ValueError as error:
         raise MagistrateError(f"the recipe's adapter does not fit {recipe.base}: {error}") from error
+    if recipe.start_from is not None:
+        _start_from(adapted, Path(recipe.start_from), lora.rank, lora.alpha)
+    return adapted
+
+
+def _start_from(model: Any, folder: Path, rank: int, alpha: float) -> None:
+    """Give an adapted model the weights of an adapter."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        kept = load_file(folder / WEIGHTS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise MagistrateError(f"no training can start from {folder}: {reason_of(error)}; give the folder of an adapter") from None
+    found = (config.get("r"), config.get("lora_alpha"))
+    if found != (rank, alpha):
+        theirs = f"its rank and alpha are {found[0]} and {found[1]}"
+        raise MagistrateError(f"no training can start from {folder}: {theirs}, the recipe's {rank} and {alpha:g}")
+    wanted = {name: weight.shape for name, weight in get_peft_model_state_dict(model).items()}
+    if {name: weight.shape for name, weight in kept.items()} != wanted:
+        raise MagistrateError(f"no training can start from {folder}: its layers are not those that the recipe adapts")
+    set_peft_model_state_dict(model, kept)
 
 
 def locate(recipe: Recipe) -> Path:

@@ -64,6 +64,7 @@ def provenance_of_training(
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "base": weights.digest(base),
+        "start_from": weights.digest(Path(recipe.start_from)) if recipe.start_from and Path(recipe.start_from).is_dir() else None,
         "rows": _digest(data.rows),
         "validation": _digest(data.validation),
         "counts": {"rows": len(data.rows), "validation": len(data.validation), "rejected": len(data.rejected)},

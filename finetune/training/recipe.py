@@ -87,6 +87,7 @@ class Recipe(Part):
     compute: Literal["bfloat16", "float32"] = Field(description="Number format of matrix products.")
     chat_template: Text | None = Field(None, description="For a base without one: a name in `recipes/`, or a file.")
     pad_token: Text | None = Field(None, description="For a base without one; its end of text by default.")
+    start_from: Text | None = Field(None, description="Folder of an adapter to train further; a new one by default.")
     lora: Lora
     rows: Rows
     training: Training

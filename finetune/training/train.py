@@ -23,11 +23,11 @@ from finetune.training.recipe import Recipe
 from finetune.training.trainer import AnswerTrainer, Listener, arguments
 from judges.data.files import atomic_write
 from judges.engines.chat import ChatTokenizer
+from judges.engines.merged import CONFIG, WEIGHTS
 from judges.errors import MagistrateError
 
 ADAPTER = "adapter"
 PROVENANCE = "making.json"
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 log = logging.getLogger("magistrate.finetune")
 

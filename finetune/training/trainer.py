@@ -103,6 +103,7 @@ def arguments(
         dataloader_num_workers=0,
         dataloader_pin_memory=device.type == "cuda",
         label_names=["targets"],
+        ddp_find_unused_parameters=False,  # every step uses every weight of the adapter
         use_liger_kernel=uses_liger(device),
         # Its fused loss is of whole sequences, and would compute logits of prompts as well.
         liger_kernel_config={"fused_linear_cross_entropy": False},

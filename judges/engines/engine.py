@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
+from judges.calibration import Calibration
 from judges.errors import EngineError, RequestError
 from judges.judge import Message
 
@@ -173,12 +174,14 @@ class Engine(ABC):
         max_alternatives: The largest supported ``Request.alternatives``.
         context: Length of the model's context in tokens, ``None`` if unknown. Set when the engine starts.
         supports_prefill: Whether it can continue a given beginning of an answer. Set by ``identify``.
+        calibration: What people give where the model expects a score; ``None`` if the model's folder says nothing.
     """
 
     concurrency: int
     max_alternatives: int
     context: int | None = None
     supports_prefill: bool = True
+    calibration: Calibration | None = None
 
     @abstractmethod
     async def identify(self) -> None:

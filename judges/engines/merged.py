@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from judges.calibration import FILE as CALIBRATION
 from judges.engines import gguf
 from judges.engines.kept import check_room, file_digest, made_folder
 from judges.errors import EngineError
@@ -36,7 +37,8 @@ def base_name(adapter: Path) -> str:
 
 def folder_of(base_digest: str, adapter: Path) -> Path:
     """The folder of a base with an adapter, whether or not it is merged."""
-    facts = [base_digest, *(file_digest(adapter / name) for name in (CONFIG, WEIGHTS))]
+    files = [adapter / name for name in (CONFIG, WEIGHTS, CALIBRATION)]
+    facts = [base_digest, *(file_digest(file) for file in files if file.exists())]
     return made_folder("merged", hashlib.sha256("\n".join(facts).encode()).hexdigest(), MERGING)
 
 
@@ -63,6 +65,8 @@ def _make(base: Path, adapter: Path, folder: Path) -> None:
             merge(path, adapter, folder / path.name)
         else:
             shutil.copyfile(path, folder / path.name)
+    if (adapter / CALIBRATION).exists():
+        shutil.copyfile(adapter / CALIBRATION, folder / CALIBRATION)
 
 
 def merge(base: Path, adapter: Path, output: Path) -> None:

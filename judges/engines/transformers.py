@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from judges.calibration import read_calibration
 from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage, alternatives_of
@@ -87,6 +88,7 @@ class TransformersEngine(LocalEngine):
         self.folder: Path = weights.locate(model, revision)
         if quantization is not None:
             quantized.check_for_transformers(self.folder, quantization)
+        self.calibration = read_calibration(self.folder)
         self.dtype = dtype
         self.quantization = quantization
         self.batch_size = batch_size

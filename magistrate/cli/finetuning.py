@@ -38,6 +38,7 @@ class RecipeFlags:
     recipe: Annotated[str, typer.Option(help="A recipe: qualeval, grouse, small, tiny, judge-135m, or a TOML file.")] = "tiny"
     variant: Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4; bf16 by default on 40 GB.")] = None
     base: Annotated[str | None, typer.Option(help="A model to train other than the recipe's.")] = None
+    start_from: Annotated[str | None, typer.Option(help="An adapter of the base to train further; a new one by default.")] = None
 
     def load(self) -> Recipe:
         """Read the recipe.
@@ -47,7 +48,7 @@ class RecipeFlags:
         """
         from finetune.training.recipe import Recipe, usual_variant
 
-        return Recipe.load(self.recipe, self.variant or usual_variant(self.recipe), base=self.base)
+        return Recipe.load(self.recipe, self.variant or usual_variant(self.recipe), base=self.base, start_from=self.start_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import numpy as np
 from judges.llm_eval import FOUR_METRICS, LLMEval
 from scripts.judge_data.damage import break_grammar
 from scripts.judge_data.examples import Choice, Example
-from scripts.judge_data.sources import Split, read_dialogues
+from scripts.judge_data.sources import Split, read_dialogues, words_said
 from scripts.judge_data.texts import Words, nonsense, random_style, restyle, words_of
 
 Turns = list[str]
@@ -113,7 +113,7 @@ def setting(rng: random.Random) -> Setting:
 def spoken(folder: Path, split: Split) -> list[Turns]:
     """DialogSum's dialogues, each a list of turns without speaker tags; those under four turns are left out."""
     dialogues = read_dialogues(folder, split, longest=10_000)
-    return [[turn.partition(":")[2].strip() for turn in dialogue.turns] for dialogue in dialogues]
+    return [[words_said(turn) for turn in dialogue.turns] for dialogue in dialogues]
 
 
 class Replies:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scripts.judge_data.damage import apply, break_grammar, exchange, fact_edits, sentences
-from scripts.judge_data.sources import Dialogue, Neighbours, draw_names
+from scripts.judge_data.sources import Dialogue, Neighbours, draw_names, words_said
 
 QUALITIES = ("consistency", "relevance", "fluency", "coherence")
 """DialSummEval's: facts of the dialogue only; its important points, no more; sentences well formed; sentences fit together."""
@@ -129,7 +129,7 @@ class Faults:
         longest = self.rng.random() < 0.4
         chosen = [turn for turn in turns if turn in sorted(turns, key=len)[-many:]] if longest else turns[:many]
         bare = self.rng.random() < 0.5
-        text = " ".join(turn.partition(":")[2].strip() if bare else turn for turn in chosen)
+        text = " ".join(words_said(turn) if bare else turn for turn in chosen)
         if len(text.split()) < 4:
             return None
         relevance = (0.45 if longest else 0.25) + 0.05 * many

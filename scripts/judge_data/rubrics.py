@@ -14,7 +14,16 @@ from scripts.judge_data.damage import break_grammar
 from scripts.judge_data.examples import Choice, Example
 from scripts.judge_data.faults import drafts, with_faults
 from scripts.judge_data.forms import FORMS
-from scripts.judge_data.sources import Dialogue, Neighbours, Question, Split, draw_names, read_dialogues, read_questions
+from scripts.judge_data.sources import (
+    Dialogue,
+    Neighbours,
+    Question,
+    Split,
+    draw_names,
+    read_dialogues,
+    read_questions,
+    words_said,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +277,7 @@ class Maker:
         rng, made = self.rng, []
         for kind in ("clean", rng.choice(("clean", "broken")), "broken", rng.choice(("cut", "repeating", "repeating"))):
             dialogue = self.dialogue()
-            text = (
-                dialogue.summary
-                if rng.random() < 0.6
-                else " ".join(turn.partition(":")[2].strip() for turn in dialogue.turns[:2])
-            )
+            text = dialogue.summary if rng.random() < 0.6 else " ".join(map(words_said, dialogue.turns[:2]))
             made.append(self._worsened(text, kind))
         return Case({}, rng.choice(("text", "text", "response", "output")), made)
 
@@ -295,9 +300,9 @@ class Maker:
         """Replies to the turns of a dialogue: the true one, one of another dialogue, an echo, the true one in broken grammar."""
         rng, dialogue = self.rng, self.dialogue()
         here = rng.choice(_telling(dialogue))
-        turns, true = dialogue.turns[max(0, here - 5) : here], _said(dialogue.turns[here])
+        turns, true = dialogue.turns[max(0, here - 5) : here], words_said(dialogue.turns[here])
         other = self.dialogue()
-        strange = _said(other.turns[rng.choice(_telling(other))])
+        strange = words_said(other.turns[rng.choice(_telling(other))])
         level = rng.choice([0, 1, 2, 3])
         texts = [
             Text(true, {"relevance": 1.0, "fluency": 1.0}, "true-reply", "It follows from the last turn."),
@@ -306,7 +311,7 @@ class Maker:
                 break_grammar(true, level, rng), {"relevance": 0.3 if level == 0 else 0.85, "fluency": 0.2 * level},
                 "broken-reply", "It fits, but the grammar is wrong.",
             ),
-            Text(_said(turns[-1]), {"relevance": 0.2, "fluency": 1.0}, "echo", "It repeats the last turn."),
+            Text(words_said(turns[-1]), {"relevance": 0.2, "fluency": 1.0}, "echo", "It repeats the last turn."),
         ]  # fmt: skip
         context, reply = rng.choice([("context", "response"), ("conversation", "reply"), ("dialogue", "response")])
         return Case({context: "\n".join(turns)}, reply, texts)
@@ -314,7 +319,7 @@ class Maker:
     def forms(self) -> Case:
         """Responses to an instruction that asks for a form: some keep it, some do not."""
         rng, dialogue = self.rng, self.dialogue()
-        bodies = [dialogue.summary, " ".join(map(_said, dialogue.turns[:2]))]
+        bodies = [dialogue.summary, " ".join(map(words_said, dialogue.turns[:2]))]
         constraint, keep, lose = rng.choice(FORMS)(rng, bodies[0])
         about = rng.choice(('Write about "{}". {}', "Tell me about {}. {}", "{1} The topic: {0}.", "Say something on {}. {}"))
         made = [keep(bodies[0]), lose(bodies[0]), rng.choice((keep, lose))(bodies[0]), rng.choice((keep, lose))(bodies[1])]
@@ -346,7 +351,3 @@ def _telling(dialogue: Dialogue) -> list[int]:
     """The turns after the second that say something: a short one fits anywhere."""
     long = [at for at in range(2, len(dialogue.turns)) if len(dialogue.turns[at].split()) > 6]
     return long or [len(dialogue.turns) - 1]
-
-
-def _said(turn: str) -> str:
-    return turn.partition(":")[2].strip() or turn

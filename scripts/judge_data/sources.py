@@ -73,6 +73,12 @@ def rename(text: str, names: Mapping[str, str]) -> str:
     return TAG.sub(lambda tag: names.get(tag[0], tag[0]), text)
 
 
+def words_said(turn: str) -> str:
+    """A turn without the tag or name of its speaker."""
+    speaker, colon, words = turn.partition(":")
+    return words.strip() if colon else speaker
+
+
 def draw_names(dialogue: Dialogue, rng: random.Random) -> dict[str, str]:
     """A first name for each speaker, unlike any in the dialogue; none if its summary knows them by other names."""
     if not dialogue.names_itself:
@@ -93,7 +99,7 @@ def read_dialogues(folder: Path, split: Split, longest: int = 170) -> list[Dialo
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        turns = tuple(" ".join(turn.split()) for turn in row["dialogue"].split("\n") if turn.strip())
+        turns = tuple(turn for line in row["dialogue"].split("\n") if words_said(turn := " ".join(line.split())))
         if len(turns) >= 4 and len(row["dialogue"].split()) <= longest:
             found.append(Dialogue(turns, " ".join(row["summary"].split()), row["topic"].strip().lower()))
     return found

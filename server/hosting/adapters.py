@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from judges.calibration import FILE as CALIBRATION
+from judges.calibration import read_calibration
 from judges.engines.vllm.async_engine import Adapter
 from judges.errors import EngineError, MagistrateError
 from server.hosting.openai_layer import OpenAILayer
@@ -73,7 +75,7 @@ class Adapters:
             if full not in self._loaded:
                 copy = await asyncio.to_thread(self._copy, folder, digest)
                 number = await layer.load(full, str(copy))
-                self._loaded[full] = Adapter(full, number, copy, digest, _template(copy))
+                self._loaded[full] = Adapter(full, number, copy, digest, _template(copy), read_calibration(copy))
             self._latest[name] = full
         return self._loaded[full]
 
@@ -104,7 +106,9 @@ class Adapters:
         if not (copy / WEIGHTS).exists():
             log.error("adapter is gone", extra={"model": record.model, "adapter": record.version})
             return
-        self._loaded[record.version] = Adapter(record.version, NOT_LOADED, copy, record.digest, _template(copy))
+        self._loaded[record.version] = Adapter(
+            record.version, NOT_LOADED, copy, record.digest, _template(copy), read_calibration(copy)
+        )
         if record.latest:
             self._latest[record.name] = record.version
 
@@ -158,8 +162,8 @@ def _check_safetensors(path: Path) -> None:
 
 
 def _files(folder: Path) -> list[str]:
-    """The files of an adapter that its answers depend on. The chat template is the one that it was trained with."""
-    return [CONFIG, WEIGHTS, *([TEMPLATE] if (folder / TEMPLATE).is_file() else [])]
+    """The files of an adapter that its verdicts depend on. The chat template is the one that it was trained with."""
+    return [CONFIG, WEIGHTS, *(name for name in (TEMPLATE, CALIBRATION) if (folder / name).is_file())]
 
 
 def _template(folder: Path) -> str | None:

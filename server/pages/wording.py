@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -128,7 +129,7 @@ def _of_verdict(line: tuple[str, int, str | None], verdict: dict[str, Any], fail
     outcome: Outcome = "failed" if failed else "scored" if verdict.get("status") == "scored" else "unscored"
     text = verdict.get("justification") if outcome == "scored" else verdict.get("reason")
     notes, detail = verdict.get("notes"), object_of(verdict.get("detail"))
-    worded = {metric: _score(value, object_of(expected.get(metric)).get("expectation")) for metric, value in scores.items()}
+    worded = {metric: _score(value, object_of(expected.get(metric))) for metric, value in scores.items()}
     return Line(
         *line,
         outcome,
@@ -140,11 +141,13 @@ def _of_verdict(line: tuple[str, int, str | None], verdict: dict[str, Any], fail
     )
 
 
-def _score(value: object, expected: object) -> str:
+def _score(value: object, expected: Mapping[str, Any]) -> str:
     if value is None:
         return "does not apply"
     words = value if isinstance(value, str) else _figure(value)
-    return words if expected is None else f"{words} (expected {_figure(expected)})"
+    told = {"expected": expected.get("expectation"), "calibrated": expected.get("calibrated")}
+    more = ", ".join(f"{name} {_figure(one)}" for name, one in told.items() if one is not None)
+    return f"{words} ({more})" if more else words
 
 
 def _figure(value: object) -> str:

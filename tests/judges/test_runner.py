@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Literal
 import pytest
 from pydantic import BaseModel
 
+from judges.calibration import Calibration, Curve
 from judges.data.rows import Row
 from judges.decoding import Decoding, SampledDecoding
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, Token, Usage
 from judges.errors import ContextOverflowError, EngineError, MagistrateError, RequestError
+from judges.expected import Expectation
 from judges.form import AnswerSchema
 from judges.judge import Judge, Message, NumericScore, ParsedAnswer, Prompt, RenderedPrompts, Sample
 from judges.llm_eval import LLMEval
@@ -322,6 +324,23 @@ def test_expected_scores_survive_a_recovery() -> None:
     assert verdict.expected
     assert verdict.expected["score"]
     assert verdict.expected["score"].expectation == 1.0
+
+
+def test_a_calibrated_model_says_what_people_give() -> None:
+    def answered(name: str, legal: tuple[int, int]) -> Verdict:
+        tokens = [Token('{"why": "", "score": ', {}), Token("1", {"1": 0.0}), Token("}", {})]
+        engine = ScriptedEngine(Generation('{"why": "", "score": 1}', True, Usage(), tokens))
+        curve = Curve(expected=(0.5, 1.5), people=(0.25, 0.75), legal=legal, samples=40, source="ours")
+        engine.calibration = Calibration(judge=name, metrics={"score": curve})
+        (verdict,) = run(engine, ["x"], expected=True)
+        return verdict
+
+    calibrated = answered("reasoned", (0, 2))
+    assert calibrated.expected == {"score": Expectation(1.0, 0.0, 0.5)}
+    assert Verdict.from_json(calibrated.to_json()) == calibrated
+    assert calibrated.as_fields()["expected"] == {"score": {"expectation": 1.0, "entropy": 0.0, "calibrated": 0.5}}
+    for other in (answered("llm-eval", (0, 2)), answered("reasoned", (0, 5))):
+        assert other.as_fields()["expected"] == {"score": {"expectation": 1.0, "entropy": 0.0}}
 
 
 def test_a_bad_row_becomes_an_unscored_verdict_without_a_request() -> None:

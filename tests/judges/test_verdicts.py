@@ -24,7 +24,7 @@ def verdict(number: object, scores: dict[str, Any] | None, **fields: Any) -> Ver
 def some() -> Verdicts:
     return Verdicts(
         [
-            verdict("a", {"kind": 5, "choice": "both"}, expected={"kind": Expectation(4.5, 0.25)}),
+            verdict("a", {"kind": 5, "choice": "both"}, expected={"kind": Expectation(4.5, 0.25, 3.5)}),
             verdict("b", None, reason="it broke"),
             verdict("c", {"kind": None, "choice": "tie"}, expected={"kind": None}),
         ],
@@ -43,7 +43,7 @@ def test_it_is_a_list_whose_slices_are_alike() -> None:
 
 def test_a_table_has_a_row_a_sample_and_a_column_a_metric() -> None:
     table = some().to_pandas()
-    assert list(table) == ["id", "kind", "choice", "status", "reason", "expected_kind", "entropy_kind"]
+    assert list(table) == ["id", "kind", "choice", "status", "reason", "expected_kind", "entropy_kind", "calibrated_kind"]
     assert list(table["id"]) == ["a", "b", "c"]
     assert list(table["status"]) == ["scored", "unscored", "scored"]
     assert table["kind"].to_list()[0] == 5

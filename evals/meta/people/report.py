@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from evals.meta.people.calibrate import Fitted
 from evals.meta.people.published import Published, published_on
 from evals.meta.people.study import Group, People
 from evals.reports.document import Block, Cell, Document, Heading, Notes, Table, estimate_cell, to_know
@@ -44,8 +45,28 @@ def _blocks(found: People) -> Iterator[Block]:
     )
     for group in found.groups:
         yield from _group(group, found)
+    if found.calibrated:
+        yield from _calibrated(found.calibrated)
     lines = [f"{counted(amount, 'sample')} not scored: {why}" for why, amount in found.unscored.items()]
     yield from to_know([*found.notes, *lines, *fault_lines(found.faults)])
+
+
+def _calibrated(fitted: Sequence[Fitted]) -> Iterator[Block]:
+    yield Heading("Calibration")
+    yield (
+        "What people give on average where the judge expects a score, on the metric's scale. Here each calibrated score is by a "
+        "curve of other items. The curves of all items are in calibration.json: put it in the model's folder to use them."
+    )
+    rows = [
+        (name, one.quality, number(column.mean), number(column.spread), number(column.distance))
+        for one in fitted
+        for name, column in (
+            ("people", one.people),
+            (f"{one.metric}, expected", one.expected),
+            (f"{one.metric}, calibrated", one.calibrated),
+        )
+    ]
+    yield Table(("", "quality", "mean", "standard deviation", "mean distance from people"), rows, 2)
 
 
 def _group(group: Group, found: People) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from evals.data.tables import numbered
 from evals.data.tasks import Fault
 from evals.data.verdicts import judges_of, mixed
 from evals.meta.people.baselines import baselines, has_reference
+from evals.meta.people.calibrate import Fitted, fit
 from evals.meta.people.gpt_score import Likelihoods
 from evals.meta.people.judge_scores import JudgeScores, Scales, judge_names, judge_scores
 from evals.meta.people.raters import RaterAgreement, against_the_others, means, rater_agreement, scales_differ
@@ -45,6 +46,7 @@ class Options:
         seed: Of the resamples.
         called: What the report calls the judge; by default as its verdicts do.
         scales: Of the judge's numeric metrics; ``None`` where only its verdicts are known.
+        calibrate: Metric to the quality that its expected scores are calibrated by.
     """
 
     expected: bool = False
@@ -55,6 +57,7 @@ class Options:
     seed: int = 0
     called: str | None = None
     scales: Scales | None = None
+    calibrate: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class People:
         faults: What could not be used.
         level: Of the intervals.
         rounds: Of the bootstrap.
+        calibrated: The curves that were asked for.
     """
 
     name: str
@@ -122,6 +126,7 @@ class People:
     faults: Sequence[Fault]
     level: float
     rounds: int
+    calibrated: Sequence[Fitted] = ()
 
 
 def check_enough(rated: RatedSet) -> None:
@@ -145,7 +150,7 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
         options: How.
 
     Raises:
-        MagistrateError: Fewer than ten rated samples have a verdict, or no verdict has a number.
+        MagistrateError: Fewer than ten rated samples have a verdict, no verdict has a number, or no curve can be fitted.
     """
     options = options or Options()
     samples = list(rated.samples)
@@ -178,7 +183,10 @@ def study(rated: RatedSet, verdicts: Mapping[str, Verdict] | None = None, option
             notes.append(f"{name} has {len(referenced)} samples with a reference, too few to measure baselines on")
     faults = [*rated.faults, *scores.faults, *options.likelihoods.faults]
     judge = None if verdicts is None else options.called or judge_names(verdicts)
-    return People(rated.name, judge, groups, rated.qualities, scores.unscored, notes, faults, options.level, options.rounds)
+    calibrated = fit(rated, scores, options.calibrate, options.scales or {}, options.seed)
+    return People(
+        rated.name, judge, groups, rated.qualities, scores.unscored, notes, faults, options.level, options.rounds, calibrated
+    )
 
 
 def _scores(samples: Sequence[Rated], verdicts: Mapping[str, Verdict], options: Options) -> JudgeScores:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from judges.calibration import Calibration, read_calibration
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, check_logits
 from judges.engines.own_session import engine_processes
@@ -57,6 +58,7 @@ class Adapter:
         folder: Its folder.
         digest: Digest of its weights, and of its chat template if it has one.
         template: The chat template that it was trained with; ``None`` for its base's.
+        calibration: What people give where it expects a score; ``None`` if that is not known.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Adapter:
     folder: Path
     digest: str
     template: str | None = None
+    calibration: Calibration | None = None
 
 
 class AsyncVLLMEngine(Engine):
@@ -82,6 +85,7 @@ class AsyncVLLMEngine(Engine):
         self.can_sleep = False
         self._sleeps = sleeps
         self.hosted = HostedModel(model, **settings)
+        self.calibration = read_calibration(self.hosted.folder)
         self.concurrency = 2 * self.hosted.max_num_seqs
         self.client: Any = None
         self.guard: PatternGuard | None = None
@@ -269,7 +273,9 @@ class EngineView(Engine):
         self.concurrency = engine.concurrency
         self.max_alternatives = engine.max_alternatives
         self._identity = engine.identity
+        self.calibration = engine.calibration
         if adapter is not None:
+            self.calibration = adapter.calibration
             self._identity = replace(engine.identity, options={**engine.identity.options, "adapter": adapter.digest})
 
     @property

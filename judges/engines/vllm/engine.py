@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from judges.calibration import read_calibration
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation
 from judges.engines.own_session import engine_processes
@@ -42,6 +43,7 @@ class VLLMEngine(LocalEngine):
     def __init__(self, model: str, **settings: Any) -> None:
         super().__init__()
         self.hosted = HostedModel(model, **settings)
+        self.calibration = read_calibration(self.hosted.folder)
         self.concurrency = 2 * self.hosted.max_num_seqs
         self._jobs: dict[str, Job] = {}
         self._number = 0

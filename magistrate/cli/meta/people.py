@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from judges.calibration import FILE as CALIBRATION
 from judges.data.rows import Row
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
@@ -67,6 +68,13 @@ class CorrelationFlags:
     gptscore: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Also compare with how likely this model finds responses (GPTScore).")
     ] = None
+    calibrate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=QUALITY",
+            help="Fit expected scores of METRIC to people's QUALITY, and write calibration.json for the model's folder.",
+        ),
+    ] = None
     rounds: Rounds = 2000
     level: Level = 0.95
     seed: Seed = 0
@@ -106,6 +114,7 @@ def people(
 ) -> None:
     """Correlate a judge's scores with people's ratings, beside other people, BLEU and the like."""
     from evals.data.rated_samples import read_rated
+    from evals.meta.people.calibrate import calibration, check_wanted
     from evals.meta.people.report import document
     from evals.meta.people.report import figures as figures_of
     from evals.meta.people.study import Options, check_enough, study
@@ -146,6 +155,12 @@ def people(
         if spec.judges:
             check_columns([spec.open_judge()], fields)
         check_enough(ratings)
+        wanted = dict(pairs(figures.calibrate, "--calibrate", "METRIC=QUALITY"))
+        scales = {score.metric: score.legal for score in spec.open_judge().numeric_scores} if spec.judges else None
+        if wanted:
+            if scales is None or not decoding.expected:
+                raise MagistrateError("`--calibrate` needs a model's expected scores: give `--model` and `--expected` too")
+            check_wanted(wanted, ratings, scales)
         spec = spec.with_model()
         judged, faults = verdicts_on(rows, folder.output, spec, data.name)
         options = Options(
@@ -156,7 +171,8 @@ def people(
             level=figures.level,
             seed=figures.seed,
             called=spec.title,
-            scales={score.metric: score.legal for score in spec.open_judge().numeric_scores} if spec.judges else None,
+            scales=scales,
+            calibrate=wanted,
         )
         with quiet(enabled=not folder.debug):
             result = study(ratings, judged, options)
@@ -169,11 +185,14 @@ def people(
             "items": rated.item,
             "limit": rated.limit,
             "gptscore": figures.gptscore,
+            "calibrated": ", ".join(figures.calibrate or ()) or None,
             **spec.provenance(judged),
             "rounds": figures.rounds,
             "seed": figures.seed,
         }
-        show(report, write(folder.output, "people", figures_of(result), report, sources)[0])
+        content = calibration(judge, result.calibrated).model_dump_json(indent=1) + "\n"
+        others = {CALIBRATION: content} if result.calibrated else {}
+        show(report, write(folder.output, "people", figures_of(result), report, sources, others, [CALIBRATION])[0])
 
 
 def likelihoods_of(ratings: RatedSet, settings: EngineSettings, model: str | None, *, debug: bool) -> Likelihoods:

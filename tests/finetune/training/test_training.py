@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from finetune.data.conversations import read_conversations
 from finetune.training import checkpoints
-from finetune.training.model import load_tokenizer, locate
+from finetune.training.model import add_adapter, load_base, load_tokenizer, locate
 from finetune.training.recipe import Recipe
 from finetune.training.train import Data, train
+from judges.engines import weights
 from judges.errors import MagistrateError
 from tests.finetune.training_runs import ENVIRONMENT, adapter_digest, command, run, write_recipe, write_rows
 from tests.stopping import KILL, WAYS, Way
@@ -106,6 +111,40 @@ def test_a_stopped_training_goes_on_bit_for_bit(whole: Path, tmp_path: Path, way
     assert done.returncode == 0, done.stderr
     assert adapter_digest(output) == adapter_digest(whole / "run")
     assert losses(output) == losses(whole / "run")
+
+
+def test_a_training_starts_from_an_adapter(whole: Path, tmp_path: Path) -> None:
+    further = tmp_path / "further"
+    done = run(whole, further, "--start-from", str(whole / "run" / "adapter"), "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    assert losses(further)[0] < 0.8 * losses(whole / "run")[0], "it begins where the first one ended"
+    assert validations(further)[0] < validations(whole / "run")[0]
+    making = json.loads((further / RATE / "making.json").read_text())
+    assert making["recipe"]["start_from"] == str(whole / "run" / "adapter")
+    assert making["start_from"] == weights.digest(whole / "run" / "adapter")
+    assert json.loads((whole / "run" / RATE / "making.json").read_text())["start_from"] is None
+
+
+def test_a_training_starts_from_no_adapter_of_another_shape(whole: Path, tmp_path: Path) -> None:
+    adapter = whole / "run" / "adapter"
+    (tmp_path / "empty").mkdir()
+    broken = shutil.copytree(adapter, tmp_path / "broken")
+    (broken / "adapter_model.safetensors").write_bytes(b"no weights")
+    smaller = shutil.copytree(adapter, tmp_path / "smaller")
+    kept = load_file(adapter / "adapter_model.safetensors")
+    save_file(dict(list(kept.items())[:4]), smaller / "adapter_model.safetensors")
+    base = load_base(Recipe.load(whole / "small.toml"), Path(TINY), torch.device("cpu"))
+    for start, rank, why in (
+        (tmp_path / "empty", None, "No such file or directory; give the folder of an adapter"),
+        (broken, None, "give the folder of an adapter"),
+        (smaller, None, "its layers are not those that the recipe adapts"),
+        (adapter, 2, r"its rank and alpha are 16 and 32.0, the recipe's 2 and"),
+    ):
+        recipe = Recipe.load(whole / "small.toml", start_from=str(start))
+        if rank is not None:
+            recipe = recipe.model_copy(update={"lora": recipe.lora.model_copy(update={"rank": rank})})
+        with pytest.raises(MagistrateError, match=f"no training can start from {re.escape(str(start))}: .*{why}"):
+            add_adapter(copy.deepcopy(base), recipe, 0)
 
 
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:

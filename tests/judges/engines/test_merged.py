@@ -12,6 +12,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from judges.calibration import FILE, read_calibration
 from judges.catalog import EMBEDDED
 from judges.engines import merged, weights, wheels
 from judges.engines.chat import ChatTokenizer
@@ -87,7 +88,8 @@ def test_the_embedded_judge_is_a_plain_adapter() -> None:
 def test_it_is_merged_once_with_its_bases_tokenizer(embedded: Path) -> None:
     base = weights.locate(merged.base_name(ADAPTER))
     assert weights.locate(EMBEDDED) == embedded
-    assert {path.name for path in embedded.iterdir()} == {path.name for path in base.iterdir()}
+    assert {path.name for path in embedded.iterdir()} == {path.name for path in base.iterdir()} | {FILE}
+    assert read_calibration(embedded) == read_calibration(ADAPTER) is not None
     for name in ("tokenizer.json", "chat_template.jinja", "config.json"):
         assert (embedded / name).read_bytes() == (base / name).read_bytes()
     assert weights.digest(embedded) == derived_digest(embedded) != weights.digest(base)
@@ -97,12 +99,15 @@ def test_the_digest_follows_the_base_and_the_adapter(tmp_path: Path, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     other = tmp_path / "adapter"
     other.mkdir()
-    for name in (merged.CONFIG, merged.WEIGHTS):
+    for name in (merged.CONFIG, merged.WEIGHTS, FILE):
         (other / name).write_bytes((ADAPTER / name).read_bytes())
     assert merged.folder_of("one", other) == merged.folder_of("one", ADAPTER), "where it stands says nothing"
     assert merged.folder_of("two", other) != merged.folder_of("one", other)
     (other / merged.CONFIG).write_text((ADAPTER / merged.CONFIG).read_text().replace('"lora_alpha": 32', '"lora_alpha": 16'))
     assert merged.folder_of("one", other) != merged.folder_of("one", ADAPTER)
+    shutil.copyfile(ADAPTER / merged.CONFIG, other / merged.CONFIG)
+    (other / FILE).unlink()
+    assert merged.folder_of("one", other) != merged.folder_of("one", ADAPTER), "its verdicts are calibrated otherwise"
 
 
 def test_two_processes_at_once_merge_one_model(embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
