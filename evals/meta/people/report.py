@@ -29,7 +29,8 @@ CONSTANT: Mapping[str, str] = {
 def figures(found: People) -> dict[str, Any]:
     """The study as JSON can hold it, with what others published on its sets."""
     beside = [published_on(group.name, referenced=group.referenced) for group in found.groups]
-    return asdict(found) | {"published": [asdict(one) for one in beside if one is not None]}
+    curves = [asdict(one) | {"curve": one.curve.model_dump()} for one in found.calibrated]
+    return asdict(found) | {"calibrated": curves, "published": [asdict(one) for one in beside if one is not None]}
 
 
 def document(found: People) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from evals.meta.people.calibrate import calibration
 from evals.meta.people.report import document, figures
 from evals.meta.people.study import Options, People, study
 from evals.reports.markdown import markdown
-from judges.calibration import Calibration
+from judges.calibration import Calibration, Curve
 from judges.errors import MagistrateError
 from judges.expected import Expectation
 from judges.verdict import Verdict
@@ -76,7 +77,9 @@ def test_the_report_has_the_table_and_the_file_can_be_read(found: People) -> Non
     text = markdown(document(found))
     assert "## Calibration" in text
     assert "relevance, calibrated | fit" in text
-    assert figures(found)["calibrated"][0]["people"] == asdict(found.calibrated[0].people)
+    written = json.loads(json.dumps(figures(found)["calibrated"][0]))
+    assert written["people"] == asdict(found.calibrated[0].people)
+    assert Curve.model_validate(written["curve"]) == found.calibrated[0].curve
     content = calibration("llm-eval", found.calibrated)
     assert Calibration.model_validate_json(content.model_dump_json()) == content
 
