@@ -61,7 +61,7 @@ def check_wanted(wanted: Mapping[str, str], rated: RatedSet, scales: Scales) -> 
     """See that the metrics and qualities exist.
 
     Raises:
-        MagistrateError: A metric is none of the judge's numeric ones, or a quality is not rated.
+        MagistrateError: The judge has no such numeric metric, or people did not rate a quality.
     """
     for metric, quality in wanted.items():
         if metric not in scales:
