@@ -7,7 +7,7 @@ Gao and Wan (2022), https://aclanthology.org/2022.naacl-main.418.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evals.data.tables import ratings_in
@@ -31,6 +31,11 @@ GROUND_TRUTH = "Original Ground Truth"
 GRADE_SETS = {"convai2": "ConvAI2 (GRADE)", "dailydialog_EVAL": "DailyDialog (GRADE)"}
 DIALSUMMEVAL = "DialSummEval"
 DIALSUMMEVAL_QUALITIES = ("consistency", "relevance", "fluency", "coherence")
+DIALSUMMEVAL_GOLD = "A"
+"""The people who wrote SAMSum's summaries, as the authors' ``reproduce/analysis/analysis.py`` has it (commit 667118e)."""
+
+PEOPLE = frozenset((GROUND_TRUTH, DIALSUMMEVAL_GOLD))
+"""Systems whose text is the reference of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,7 @@ class Rated:
         ratings: Quality to each rater's number, always in the same order of raters; ``None`` where a rater gave none.
         set: The data set that it is of, where a file holds several.
         item: What it is about, a dialogue or a document: samples of one item are no news of other items.
+        system: Who wrote what is rated; ``None`` where the file does not say.
     """
 
     id: str
@@ -50,6 +56,7 @@ class Rated:
     ratings: Mapping[str, Sequence[float | None]]
     set: str
     item: str
+    system: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +109,13 @@ def rating_columns(qualities: Mapping[str, Any], row_id: str, faults: Faults) ->
 
 
 def _usr(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
-    """A dialogue with several responses. The reference is the original next turn, which itself is given none."""
+    """A dialogue with several responses."""
     item, answers = f"usr-{number}", row["responses"]
     if not isinstance(answers, list) or not isinstance(row["context"], str):
         add_fault(faults, "has no list of responses to a text", item)
         return
     turns = [turn.strip() for turn in row["context"].strip().split("\n")]
     known = [answer for answer in answers if isinstance(answer, dict) and isinstance(answer.get("response"), str)]
-    truth = next((answer["response"].strip() for answer in known if answer.get("model") == GROUND_TRUTH), None)
     for place, answer in enumerate(answers):
         name = f"{item}-{place}"
         if answer not in known:
@@ -118,10 +124,8 @@ def _usr(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
         sample = {"context": turns, "response": answer["response"].strip()}
         if isinstance(row.get("fact"), str):
             sample["fact"] = row["fact"].strip()
-        if truth is not None and answer.get("model") != GROUND_TRUTH:
-            sample["reference"] = truth
         ratings = rating_columns({quality: answer.get(quality) for quality in USR_QUALITIES}, name, faults)
-        yield Rated(id=name, sample=sample, ratings=ratings, set=usr_set(row), item=item)
+        yield Rated(id=name, sample=sample, ratings=ratings, set=usr_set(row), item=item, system=answer.get("model"))
 
 
 def _grade(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
@@ -132,7 +136,8 @@ def _grade(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
     named = str(row.get("Dataset"))
     sample = {"context": [turn.strip() for turn in context.split("|||")], "response": response.strip()}
     ratings = rating_columns({"Quality": row["HumanScores"]}, name, faults)
-    yield Rated(id=name, sample=sample, ratings=ratings, set=GRADE_SETS.get(named, named), item=context)
+    grade, system = GRADE_SETS.get(named, named), row.get("DialogModel")
+    yield Rated(id=name, sample=sample, ratings=ratings, set=grade, item=context, system=system)
 
 
 def _dialsummeval(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
@@ -146,7 +151,19 @@ def _dialsummeval(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
     people = [one if isinstance(one, dict) else {} for one in given]
     cells = {quality: [one.get(quality) for one in people] for quality in DIALSUMMEVAL_QUALITIES}
     sample = {"context": [turn for turn in turns if turn], "response": summary.strip()}
-    yield Rated(id=name, sample=sample, ratings=rating_columns(cells, name, faults), set=DIALSUMMEVAL, item=item)
+    ratings = rating_columns(cells, name, faults)
+    yield Rated(id=name, sample=sample, ratings=ratings, set=DIALSUMMEVAL, item=item, system=row.get("model_id"))
+
+
+def with_references(samples: Sequence[Rated]) -> list[Rated]:
+    """The samples, each with what a person wrote on the same item as its reference; what people wrote has none."""
+    written = {one.item: one.sample["response"] for one in reversed(samples) if one.system in PEOPLE}
+    return [
+        replace(one, sample={**one.sample, "reference": written[one.item]})
+        if one.item in written and one.system not in PEOPLE
+        else one
+        for one in samples
+    ]
 
 
 FORMS: tuple[tuple[set[str], str, Reader], ...] = (

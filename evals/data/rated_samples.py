@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evals.data.published_ratings import Faults, Rated, RatedSet, rating_columns, recognised
+from evals.data.published_ratings import Faults, Rated, RatedSet, rating_columns, recognised, with_references
 from evals.data.tables import check_columns, check_distinct, header_of, holds_any
 from evals.data.tasks import add_fault
 from judges.data.rows import Row, read_rows, renamed
@@ -20,6 +20,7 @@ def read_rated(
     *,
     fields: Mapping[str, str] | None = None,
     item: str | None = None,
+    system: str | None = None,
     encoding: str | None = None,
     limit: int | None = None,
 ) -> RatedSet:
@@ -31,6 +32,7 @@ def read_rated(
             published ones that are known.
         fields: Field of a sample, as a judge takes it, to the column that holds it.
         item: The column that says what a sample is about. By default each sample is an item, or as a published file has it.
+        system: The column that says who wrote what is rated, likewise.
         encoding: Of a CSV file.
         limit: Only the first samples, this many.
 
@@ -41,9 +43,9 @@ def read_rated(
     rows = list(read_rows(path, encoding))
     faults: Faults = {}
     if human:
-        name, samples = path.stem, _of_columns(path, rows[:limit], human, fields or {}, item, faults)
+        name, samples = path.stem, _of_columns(path, rows[:limit], human, fields or {}, item, system, faults)
     else:
-        name, samples = _published(path, rows, fields or {}, item, faults, limit)
+        name, samples = _published(path, rows, fields or {}, {"--item": item, "--system": system}, faults, limit)
     _check_ids(path, samples)
     qualities = list(dict.fromkeys(quality for one in samples for quality in one.ratings))
     raters = {quality: max(len(one.ratings.get(quality, ())) for one in samples) for quality in qualities}
@@ -65,7 +67,12 @@ def read_rated(
 
 
 def _published(
-    path: Path, rows: Sequence[Row], fields: Mapping[str, str], item: str | None, faults: Faults, limit: int | None
+    path: Path,
+    rows: Sequence[Row],
+    fields: Mapping[str, str],
+    flags: Mapping[str, str | None],
+    faults: Faults,
+    limit: int | None,
 ) -> tuple[str, list[Rated]]:
     first = next((row.sample for row in rows if row.sample is not None), {})
     found = recognised(first)
@@ -74,8 +81,9 @@ def _published(
             f"{path} is no file of ratings that is known (USR's TopicalChat and PersonaChat, GRADE, DialSummEval); say which "
             "columns hold what people gave: `--human QUALITY=COLUMN`"
         )
-    if item is not None:
-        raise MagistrateError(f"`--item {item}` goes with `--human`; the items of {found[0]} are known")
+    for flag, column in flags.items():
+        if column is not None:
+            raise MagistrateError(f"`{flag} {column}` goes with `--human`; the items and systems of {found[0]} are known")
     name, reader = found
     samples: list[Rated] = []
     for number, row in enumerate(rows):
@@ -88,6 +96,7 @@ def _published(
             samples += list(reader(row.sample, number, faults))
         except KeyError as error:
             add_fault(faults, f"has no field `{error.args[0]}`", row.place)
+    samples = with_references(samples)
     known = dict.fromkeys(field for one in samples for field in one.sample)
     for column in fields.values():
         if column not in known:
@@ -105,13 +114,14 @@ def _of_columns(
     human: Mapping[str, Sequence[str]],
     fields: Mapping[str, str],
     item: str | None,
+    system: str | None,
     faults: Faults,
 ) -> list[Rated]:
     header_of(path, rows)
     for quality, several in human.items():
         check_distinct(several, f"--human {quality}")
     columns = list(dict.fromkeys(column for several in human.values() for column in several))
-    check_columns(path, rows, [*columns, *([item] if item else []), *fields.values()])
+    check_columns(path, rows, [*columns, *(name for name in (item, system) if name), *fields.values()])
     for row in rows:
         if row.sample is None:
             add_fault(faults, "cannot be read", row.place)
@@ -130,7 +140,12 @@ def _of_columns(
         if about in (None, ""):
             add_fault(faults, f"`{item}` says nothing, so the sample is an item of its own", moved.id)
             about = f"\0{moved.id}"
-        samples.append(Rated(id=moved.id, sample=shown, ratings=ratings, set=path.stem, item=str(about)))
+        writer = value_at(found, system) if system else None
+        if system and writer in (None, ""):
+            add_fault(faults, f"`{system}` says nothing, so the sample is of no system", moved.id)
+            writer = None
+        by = None if writer is None else str(writer)
+        samples.append(Rated(id=moved.id, sample=shown, ratings=ratings, set=path.stem, item=str(about), system=by))
     return samples
 
 

@@ -140,7 +140,7 @@ def mean_association(
         reason = f"{missing} of {len(defined)} pairs of columns have no coefficient and are left out" if missing else None
         mean = float(mean_of_defined(values[defined, place], counts[defined].astype(np.float64)))
         means = mean_of_defined(drawn[:, defined, place], sizes[:, defined])
-        found[name] = _interval(mean, means, rows, clusters, level, reason)
+        found[name] = with_interval(mean, means, rows, clusters, level, reason)
     return found
 
 
@@ -157,7 +157,7 @@ class _Study:
         seed: int,
         threads: int | None,
     ) -> None:
-        self.columns, self.others = (_checked(side) for side in (columns, targets))
+        self.columns, self.others = (checked_table(side) for side in (columns, targets))
         check_rounds(rounds, level)
         size = len(self.columns)
         named = np.arange(size) if items is None else np.asarray(items)
@@ -208,7 +208,7 @@ class _Study:
         return {
             name: Association(None, None, None, pairs, clusters, 0, TOO_CLOSE)
             if np.isnan(values[place])
-            else _interval(float(values[place]), drawn[:, place], pairs, clusters, self.level)
+            else with_interval(float(values[place]), drawn[:, place], pairs, clusters, self.level)
             for place, name in enumerate(COEFFICIENTS)
         }
 
@@ -248,12 +248,18 @@ def _scaled(values: Floats) -> Floats:
     return np.asarray((values - middle) / half if half > 0 else values * 0.0, np.float64)
 
 
-def _interval(value: float, drawn: Floats, pairs: int, items: int, level: float, reason: str | None = None) -> Association:
+def with_interval(value: float, drawn: Floats, pairs: int, items: int, level: float, reason: str | None = None) -> Association:
+    """A coefficient with the percentile interval of its resamples, ``drawn``, NaN where one is undefined."""
     low, high, left_out, why = percentile_ends(drawn, items, level)
     return Association(value, low, high, pairs, items, left_out, "; ".join(filter(None, (reason, why))) or None)
 
 
-def _checked(table: ArrayLike) -> Floats:
+def checked_table(table: ArrayLike) -> Floats:
+    """The table, ``(rows, columns)``, as floats.
+
+    Raises:
+        MagistrateError: It has another shape, or an infinite value.
+    """
     found = np.asarray(table, np.float64)
     if found.ndim != 2:
         raise MagistrateError(f"a table of rows by columns is needed, not one of shape {found.shape}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.meta.people.calibrate import Fitted
 from evals.meta.people.published import Published, published_on
-from evals.meta.people.study import Group, People
+from evals.meta.people.study import Group, Line, People
 from evals.reports.document import Block, Cell, Document, Heading, Notes, Table, estimate_cell, to_know
 from evals.reports.wording import count, counted, fault_lines, number, number_or
 from evals.stats.association import COEFFICIENTS, Association, Coefficient
@@ -74,12 +74,7 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     part = ", samples with a reference" if group.referenced else ""
     yield Heading(f"{group.name}{part}")
     yield f"{counted(group.samples, 'sample')} of {counted(group.items, 'item')}."
-    qualities = list(group.raters)
-    for name in COEFFICIENTS:
-        rows: list[list[str | Cell]] = [
-            [line.name, *(estimate_cell(line.qualities[quality][name]) for quality in qualities)] for line in group.lines
-        ]
-        yield Table((TITLES[name], *qualities), rows)
+    yield from _coefficients(group.lines, list(group.raters))
     if not group.referenced:
         yield Table(
             ("people", "alpha, interval", "alpha, ordinal", "samples rated twice or more", "ratings of a sample"),
@@ -97,9 +92,21 @@ def _group(group: Group, found: People) -> Iterator[Block]:
     told = [*group.notes, *_remarks(group, found), *fault_lines(group.faults)]
     if told:
         yield Notes(told)
+    if group.over_systems:
+        yield Heading(f"{group.name}{part}: over {group.systems} systems", 3)
+        yield "Each system's mean against people's mean of it. The intervals are of other items, not of other systems."
+        yield from _coefficients(group.over_systems, list(group.raters))
     beside = published_on(group.name, referenced=group.referenced)
     if beside is not None and beside.quality in group.raters:
         yield from _beside(group, beside)
+
+
+def _coefficients(lines: Sequence[Line], qualities: Sequence[str]) -> Iterator[Table]:
+    for name in COEFFICIENTS:
+        rows: list[list[str | Cell]] = [
+            [line.name, *(estimate_cell(line.qualities[quality][name]) for quality in qualities)] for line in lines
+        ]
+        yield Table((TITLES[name], *qualities), rows)
 
 
 def _beside(group: Group, beside: Published) -> Iterator[Block]:

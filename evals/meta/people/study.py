@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,21 @@ from evals.meta.people.raters import RaterAgreement, against_the_others, means, 
 from evals.metrics.embedding import EmbeddingOptions
 from evals.stats.association import Associations, associations
 from evals.stats.bootstrap import LEVEL, ROUNDS
+from evals.stats.system_association import system_associations
 from judges.errors import MagistrateError, counted
 from judges.verdict import Verdict
 
 LEAST = 10
 """Rated samples of a set, below which nothing is said of it."""
 
+LEAST_SYSTEMS = 5
+"""Systems of a set, below which a correlation over their means says nothing: chance orders four as people do once in 24 times."""
+
 ALL = "all sets"
 RATERS = "a rater and the others"
 
 Kind = Literal["judge", "expected", "raters", "baseline"]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +91,11 @@ class Group:
         samples: How many.
         items: How many distinct items they are of.
         lines: The judge's, people's, and baselines'.
+        over_systems: The judge's and baselines', each system's mean against people's mean of it.
         raters: Quality to how far people agree on it.
         notes: What a reader should know.
         faults: What could not be measured.
+        systems: How many systems the samples are of.
     """
 
     name: str
@@ -95,9 +103,11 @@ class Group:
     samples: int
     items: int
     lines: Sequence[Line]
+    over_systems: Sequence[Line]
     raters: Mapping[str, RaterAgreement]
     notes: Sequence[str] = field(default_factory=tuple)
     faults: Sequence[Fault] = field(default_factory=tuple)
+    systems: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +222,7 @@ def _group(
     ratings = {quality: [one.ratings[quality] for one in here] for quality in qualities}
     there = [quality for quality in qualities if any(one is not None for given in ratings[quality] for one in given)]
     people = np.column_stack([means(ratings[quality]) for quality in there])
-    columns: dict[tuple[str, Kind], NDArray[np.float64]] = {
+    columns: dict[tuple[str, Kind], Floats] = {
         **{(metric, "judge"): column[list(places)] for metric, column in scores.written.items()},
         **{(f"{metric}, expected", "expected"): column[list(places)] for metric, column in scores.expectations.items()},
     }
@@ -221,25 +231,49 @@ def _group(
         measured = baselines(here, options.embeddings)
         columns |= {(baseline, "baseline"): column for baseline, column in measured.columns.items()}
         faults = measured.faults
-    rounds, level, seed = options.rounds, options.level, options.seed
-    lines = []
-    if columns:
-        table = np.column_stack(list(columns.values()))
-        found = associations(table, people, items, rounds=rounds, level=level, seed=seed)
-        lines = [
-            Line(metric, kind, dict(zip(there, row, strict=True))) for (metric, kind), row in zip(columns, found, strict=True)
-        ]
-    for row, by_quality in options.likelihoods.rows.items():
-        # Each quality has a column of its own, and the same resamples as all other rows.
-        numbers = {quality: by_quality[quality][list(places), None] for quality in there}
-        beside = {
-            quality: associations(numbers[quality], people[:, [place]], items, rounds=rounds, level=level, seed=seed)[0][0]
-            for place, quality in enumerate(there)
-        }
-        lines.append(Line(row, "baseline", beside))
-    agreed = {quality: against_the_others(ratings[quality], items, rounds=rounds, level=level, seed=seed) for quality in there}
+    drawing: dict[str, Any] = {"rounds": options.rounds, "level": options.level, "seed": options.seed}
+    likelihoods = {
+        row: np.column_stack([by_quality[quality][list(places)] for quality in there])
+        for row, by_quality in options.likelihoods.rows.items()
+    }
+    measure = partial(associations, items=items, **drawing)
+    lines = _lines(columns, likelihoods, people, there, measure)
+    agreed = {quality: against_the_others(ratings[quality], items, **drawing) for quality in there}
     begin = next((place for place, line in enumerate(lines) if line.kind == "baseline"), len(lines))
     lines.insert(begin, Line(RATERS, "raters", agreed))
+    systems = [one.system for one in here]
+    known = len(set(systems) - {None}) if name != ALL else 0
+    over_systems = []
+    if known >= LEAST_SYSTEMS:
+        of = np.array([one is not None for one in systems])
+        measure = partial(system_associations, systems=[one for one in systems if one is not None], items=items[of], **drawing)
+        over_systems = _lines(
+            {key: column[of] for key, column in columns.items()},
+            {row: table[of] for row, table in likelihoods.items()},
+            people[of],
+            there,
+            measure,
+        )
     notes = [f"{quality}: {said}" for quality in there if (said := scales_differ(ratings[quality])) is not None]
     agreement = {quality: rater_agreement(ratings[quality]) for quality in there}
-    return Group(name, referenced, len(here), len(np.unique(items)), lines, agreement, notes, faults)
+    return Group(name, referenced, len(here), len(np.unique(items)), lines, over_systems, agreement, notes, faults, systems=known)
+
+
+def _lines(
+    columns: Mapping[tuple[str, Kind], Floats],
+    likelihoods: Mapping[str, Floats],
+    people: Floats,
+    qualities: Sequence[str],
+    measure: Callable[[Floats, Floats], list[list[Associations]]],
+) -> list[Line]:
+    """A line a column, and one for each table of likelihoods, which has a column of its own for each quality."""
+    lines = []
+    if columns:
+        found = measure(np.column_stack(list(columns.values())), people)
+        lines = [
+            Line(metric, kind, dict(zip(qualities, row, strict=True))) for (metric, kind), row in zip(columns, found, strict=True)
+        ]
+    for row, table in likelihoods.items():
+        beside = {quality: measure(table[:, [place]], people[:, [place]])[0][0] for place, quality in enumerate(qualities)}
+        lines.append(Line(row, "baseline", beside))
+    return lines

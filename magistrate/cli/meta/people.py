@@ -44,6 +44,10 @@ class RatedFlags:
             help="The column of what a sample is about, e.g. its document; each its own by default.",
         ),
     ] = None
+    system: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of who wrote what is rated: also correlate the systems' means."),
+    ] = None
     limit: Limit = None
     encoding: Encoding = None
 
@@ -133,7 +137,15 @@ def people(
             for quality, text in pairs(rated.human, "--human", "QUALITY=COLUMN[,COLUMN...]").items()
         }
         fields = pairs(rated.field, "--field", "field=column")
-        ratings = read_rated(data, columns, fields=fields, item=rated.item, encoding=rated.encoding, limit=rated.limit)
+        ratings = read_rated(
+            data,
+            columns,
+            fields=fields,
+            item=rated.item,
+            system=rated.system,
+            encoding=rated.encoding,
+            limit=rated.limit,
+        )
         rows = [Row(sample.id, sample.id, sample.sample) for sample in ratings.samples]
         if source.samples is not None:
             write_samples(rows, source.samples, overwrite=folder.overwrite)
@@ -183,6 +195,7 @@ def people(
             "ratings": ", ".join(rated.human or ()) or None,
             "fields": ", ".join(rated.field or ()) or None,
             "items": rated.item,
+            "systems": rated.system,
             "limit": rated.limit,
             "gptscore": figures.gptscore,
             "calibrated": ", ".join(figures.calibrate or ()) or None,

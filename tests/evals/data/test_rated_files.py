@@ -75,6 +75,7 @@ def test_grade_is_two_sets_of_many_raters(data: Path) -> None:
     assert [one for one in first.ratings["Quality"] if one is not None] == [3, 5, 5, 2, 4, 5, 3, 3, 5, 1]
     assert first.sample["context"][0] == "yes , that's my only day off until Thursday ."
     assert len(first.sample["context"]) == 2
+    assert first.system == "transformer_generator"
 
 
 def test_dialsummeval_is_a_reply_to_a_dialogue(data: Path) -> None:
@@ -87,6 +88,9 @@ def test_dialsummeval_is_a_reply_to_a_dialogue(data: Path) -> None:
     assert len(first.sample["context"]) == 8
     assert first.ratings == {"consistency": [5, 5, 4], "relevance": [4, 3, 5], "fluency": [4, 5, 5], "coherence": [4, 5, 5]}
     assert len(read_rated(data / "dialsummeval" / "human_judgment.jsonl", limit=30).samples) == 30
+    assert (first.system, found.samples[1].system, len({one.system for one in found.samples})) == ("A", "B", 14)
+    assert "reference" not in first.sample, "people wrote it"
+    assert [one.sample["reference"] for one in found.samples[1:14]] == [first.sample["response"]] * 13
 
 
 @pytest.mark.parametrize(
@@ -145,6 +149,8 @@ def test_columns_of_any_file_are_raters(tmp_path: Path) -> None:
     assert second.sample["context"] == "q1"
     assert second.sample["response"] == "t1"
     assert not {"anna", "bob"} & second.sample.keys(), "a judge is not to see what people said"
+    assert second.system is None
+    assert read_rated(path, {"quality": ["anna"]}, system="doc").samples[2].system == "1"
     named = read_rated(path, {"quality": ["anna"]}, fields={"id": "text", "response": "text"}).samples[1]
     assert (named.id, named.item) == ("t1", "t1")
 
@@ -158,13 +164,14 @@ def test_what_cannot_be_used_is_counted(tmp_path: Path) -> None:
     made[4]["doc"] = ""
     path = written(tmp_path / "mine.jsonl", made)
     path.write_text(path.read_text() + "{torn\n")
-    found = read_rated(path, {"quality": ["anna", "bob"]}, item="doc")
+    found = read_rated(path, {"quality": ["anna", "bob"]}, item="doc", system="doc")
     assert told(found.faults) == {
         "cannot be read": (1, ["mine.jsonl row 13"]),
         "`anna` has an empty cell": (2, ["s0", "s3"]),
         "`anna` holds what is no number": (1, ["s1"]),
         "`bob` has an empty cell": (1, ["s3"]),
         "`doc` says nothing, so the sample is an item of its own": (1, ["s4"]),
+        "`doc` says nothing, so the sample is of no system": (1, ["s4"]),
         "has no rating": (1, ["s3"]),
     }
     assert len(found.samples) == 11

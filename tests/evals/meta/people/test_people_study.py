@@ -194,6 +194,24 @@ def test_the_judges_metrics_and_their_mean_are_set_against_every_quality() -> No
                 )
 
 
+def test_systems_means_are_set_against_peoples_means_of_them() -> None:
+    made = Made()
+    made.samples = [replace(one, system=None if place == 39 else f"system {place % 5}") for place, one in enumerate(made.samples)]
+    found = made.found()
+    whole, part = found.groups
+    assert [one.name for one in whole.over_systems] == ["grammar", "sense", MEAN], "raters are held against each other above"
+    assert [one.name for one in part.over_systems][3:] == ["BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "chrF", BLEU_4, ROUGE_L]
+    means = [(np.mean(made.judge[one:39:5, 0]), np.mean(made.people[one:39:5].mean(axis=1))) for one in range(5)]
+    (first, *_) = whole.over_systems
+    assert first.qualities["quality"]["spearman"].value == pytest.approx(stats.spearmanr(*zip(*means, strict=True)).statistic)
+    assert first.qualities["quality"]["spearman"].pairs == whole.systems == 5
+    text = markdown(document(found))
+    assert "### mine: over 5 systems" in text
+    assert "### mine, samples with a reference: over 5 systems" in text
+    made.samples = [replace(one, system=f"system {place % 4}") for place, one in enumerate(made.samples)]
+    assert not made.found().groups[0].over_systems, "four are too few"
+
+
 def test_metrics_of_different_scales_have_no_mean() -> None:
     made = Made()
     found = made.found(scales={"grammar": range(6), "sense": range(2)})
