@@ -14,6 +14,7 @@ import numpy as np
 from evals.arena.battles import BattleList, Battles, style_of
 from evals.arena.pairing import Game, against, all_pairs, check_contestant, strengths, swiss_round
 from evals.data.answers import Answers
+from evals.data.choice_labels import probability_of
 from evals.data.comparisons import Record
 from evals.data.questions import Question, QuestionSet
 from judges import runner
@@ -173,12 +174,6 @@ def game_of(verdict_id: str) -> Game | None:
     if isinstance(parts, list) and len(parts) == 3 and all(isinstance(part, str) for part in parts):
         return Game(*parts)
     return None
-
-
-def probability_of(verdict: Verdict) -> float | None:
-    """The judge's probability that A is better, over the orders; half of what it gives to neither side counts."""
-    found = [one for one in (verdict.detail or {}).get("probabilities") or [] if one]
-    return float(np.mean([one["A"] + (one["both"] + one["neither"]) / 2 for one in found])) if found else None
 
 
 class _Field:

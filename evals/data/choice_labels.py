@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evals.data.comparisons import ALPACA_EVAL_DRAW, GAME_SCORES, WINNERS, alpaca_eval_preference
 from evals.data.tables import is_empty, number_in
 from judges.errors import MagistrateError
+from judges.verdict import Verdict
 
 TIE, FIRST, SECOND = 0, 1, 2
 """Which answer is the better one."""
@@ -115,3 +118,18 @@ def labels_given(text: str) -> ChoiceLabels:
     if missing is not None:
         raise MagistrateError(f"`--labels {text}` gives no label of the {missing} answer; add `{missing}=LABEL`")
     return ChoiceLabels("`--labels`", meanings)
+
+
+def probability_of(verdict: Verdict) -> float | None:
+    """The judge's probability that A is better, over the orders; half of what it gives to neither side counts."""
+    found = [one for one in (verdict.detail or {}).get("probabilities") or [] if one]
+    return float(np.mean([one["A"] + (one["both"] + one["neither"]) / 2 for one in found])) if found else None
+
+
+def probable_choice(verdict: Verdict) -> int | None:
+    """The answer that is the likelier to be better over the orders, so that a place which the judge favours cancels out.
+
+    Source: Wang et al. (2023), https://arxiv.org/abs/2305.17926, balanced position calibration.
+    """
+    found = probability_of(verdict)
+    return None if found is None else TIE if found == 0.5 else FIRST if found > 0.5 else SECOND

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evals.data.choice_labels import FIRST, NAMES, SECOND, TIE, choice_of
+from evals.data.choice_labels import FIRST, NAMES, SECOND, TIE, choice_of, probable_choice
 from evals.data.compared_answers import Compared, ComparedSet
 from evals.data.tables import numbered
 from evals.data.tasks import Fault
@@ -50,7 +50,8 @@ class Judged:
     Attributes:
         judge: Who judged.
         scored: Pairs with a choice of the judge.
-        parts: All pairs, those whose orders agree, those on which people are unanimous; each also without ties.
+        parts: All pairs, those whose orders agree, those on which people are unanimous, and where the verdicts have probabilities
+            the likelier answer of both orders; each also without ties.
         confusion: The judge's choice to the majority's to how many pairs; ``None`` where there is no majority.
         consistent: The share of pairs on which both orders agree; ``None`` where only one was asked.
         ordered: Pairs of which that is known.
@@ -189,11 +190,14 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
     if all(choice is None for choice in chosen):
         why = "; ".join(f"{counted(amount, 'pair')}: {reason}" for reason, amount in unscored.most_common())
         raise MagistrateError(f"no verdict has a preference ({why}), so nothing can be set against people")
-    everything = [True] * len(pairs)
-    parts = {"all pairs": everything}
+    everything, unanimous = [True] * len(pairs), [one.unanimous for one in pairs]
+    parts = [("all pairs", chosen, everything)]
     if not all(np.isnan(agree)):
-        parts["orders agree"] = [one == 1 for one in agree]
-    parts["people unanimous"] = [one.unanimous for one in pairs]
+        parts.append(("orders agree", chosen, [one == 1 for one in agree]))
+    parts.append(("people unanimous", chosen, unanimous))
+    probable = [None if (verdict := verdicts.get(one.id)) is None else probable_choice(verdict) for one in pairs]
+    if any(choice is not None for choice in probable):
+        parts += [("by probabilities", probable, everything), ("by probabilities, people unanimous", probable, unanimous)]
     confusion = Counter((choice, one.majority) for choice, one in zip(chosen, pairs, strict=True) if choice is not None)
     return Judged(
         judge=options.called or judge_names(verdicts),
@@ -202,11 +206,11 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
             _part(
                 name,
                 without_ties,
-                [one for one, inside in zip(pairs, chosen_part, strict=True) if inside],
-                [one for one, inside in zip(chosen, chosen_part, strict=True) if inside],
+                [one for one, inside in zip(pairs, where, strict=True) if inside],
+                [one for one, inside in zip(choices, where, strict=True) if inside],
                 options,
             )
-            for name, chosen_part in parts.items()
+            for name, choices, where in parts
             for without_ties in (False, True)
         ],
         confusion=[(choice, other, confusion[choice, other]) for choice in CHOICES for other in (*CHOICES, None)],

@@ -49,7 +49,10 @@ class IntervalFlags:
     seed: Seed = 0
 
 
-@with_flags(defaults={"output": Path("preferences")}, expected="Also keep the judge's probabilities in its verdicts.")
+@with_flags(
+    defaults={"output": Path("preferences")},
+    expected="Also compare the likelier answer by the judge's probabilities in both orders.",
+)
 def preferences(
     data: Annotated[
         Path,

@@ -66,6 +66,28 @@ def test_pandalm_is_read_as_the_judge_takes_it(data: Path, pandalm: ComparedSet)
     assert Pairwise().render(first.sample)
 
 
+def test_by_probabilities_a_place_that_the_judge_favours_cancels_out(pandalm: ComparedSet) -> None:
+    """A judge that names what it sees first, but is surer of it where that is also the better one."""
+    verdicts = {}
+    for one in pandalm.pairs:
+        better, worse = {"A": 0.9, "both": 0.0, "B": 0.1, "neither": 0.0}, {"A": 0.4, "both": 0.0, "B": 0.6, "neither": 0.0}
+        orders = {1: [better, worse], 2: [{**better, "A": 0.6, "B": 0.4}, {**worse, "A": 0.1, "B": 0.9}], 0: [better, None]}
+        told = verdict(one.id, "tie", 0)
+        verdicts[one.id] = replace(told, detail={"choices": ["A", "B"], "probabilities": orders[one.majority or 0]})
+    found = study(pandalm, verdicts, QUICK).judged
+    assert found is not None
+    parts = {(part.name, part.without_ties): part.majority for part in found.parts}
+    assert parts["all pairs", False].kappa.value == 0
+    assert parts["by probabilities", True].agreement.value == 1
+    assert parts["by probabilities, people unanimous", True].rows == sum(
+        one.unanimous and one.majority != 0 for one in pandalm.pairs
+    )
+    assert "by probabilities" not in {
+        part.name
+        for part in study(pandalm, {name: replace(one, detail=None) for name, one in verdicts.items()}, QUICK).judged.parts
+    }
+
+
 def test_people_among_themselves_are_those_of_another_computation(data: Path, pandalm: ComparedSet) -> None:
     raw = json.loads((data / "pandalm" / "testset-v1.json").read_text())
     table = np.array([[row[f"annotator{one}"] for one in (1, 2, 3)] for row in raw])
