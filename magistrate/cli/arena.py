@@ -19,6 +19,7 @@ from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError, reason_of
+from judges.pairwise import Pairwise
 from magistrate.cli.flags import Debug, Encoding, Folder, Limit, Seed, with_flags
 from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
@@ -187,7 +188,7 @@ def run(
         )
         options = _options(rating, tournament.models)
         texts = {"language": "auto", **pairs(how.option, "-O", "name=value")}
-        judge, engine = catalog.open_judge("pairwise", texts), with_judge_model(engine)
+        judge, engine = catalog.open_judge(Pairwise.name, texts), with_judge_model(engine, Pairwise.name)
         with opening(debug=debug):
             backend = open_backend("pairwise", judge, engine, decoding)
         played = asyncio.run(and_close(_play(tournament, output, backend, overwrite=not how.reuse, debug=debug), backend))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from judges.affinity import Affinity
 from judges.engines import ENGINES, EngineSettings, open_engine
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError
@@ -73,7 +74,7 @@ def augment(
                 raise MagistrateError(f"{attributes} has no list `domain`")
             sets = [_numbers(text, given.names) for text in domains or ()]
             parts = [read_dataset(what, path, most).instances for path, most in ((source.data, source.limit), (evaluation, None))]
-        engine = with_judge_model(engine)
+        engine = with_judge_model(engine, Affinity.name)
         with opening(debug=how.debug):
             judge = engine.open()
 
@@ -121,7 +122,7 @@ def improve(
 
     with cli_errors(debug=how.debug, stopped=STOPPED):
         one_process("compares models")
-        engine = with_judge_model(engine)
+        engine = with_judge_model(engine, Affinity.name)
         console = own_console()
         with console.status("loading"), quiet(enabled=not how.debug):
             from evals.data.tasks import read_dataset

@@ -206,7 +206,7 @@ def _open(members: Sequence[MemberEntry], *, silent: bool) -> tuple[dict[EngineS
         member.settings.check()
         try:
             if member.settings not in engines:
-                settings = with_judge_model(member.settings, silent=silent)
+                settings = with_judge_model(member.settings, member.judge or catalog.USUAL, silent=silent)
                 with opening(silent=silent):
                     engines[member.settings] = None if member.server else settings.open()
         except EngineError as error:

@@ -118,7 +118,7 @@ def score(
             if dry_run:
                 say_columns(source, judge, columns, rows.encoding)
             how = Scoring.of(result.progress, rows, run)
-            model = with_judge_model(engine, silent=run.quiet)
+            model = with_judge_model(engine, name, silent=run.quiet)
             with opening(debug=run.debug, silent=run.quiet):
                 backend = open_backend(name, judge, model, decoding, how.texts(output))
             outcome = asyncio.run(and_close(score_file(source, output, backend, how), backend))

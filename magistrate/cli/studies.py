@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
+from judges import catalog
+from judges.affinity import Affinity
 from judges.data.samples import well_formed
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
@@ -104,7 +106,7 @@ def run(
             seed=seed,
         )
         given = read_given(kinds.attributes) if kinds.attributes is not None else {}
-        engine = with_judge_model(engine)
+        engine = with_judge_model(engine, Affinity.name)
         with opening(debug=debug):
             llm = engine.open()
         metric = open_metric(answers.metric or task.metric, task.metric_options if answers.metric is None else {}, engine=llm)
@@ -215,11 +217,12 @@ def open_task(source: TaskFlags) -> Task:
     return Task.load(source.config if source.config is not None else str(source.task))
 
 
-def with_judge_model(settings: EngineSettings, *, silent: bool = False) -> EngineSettings:
-    """The settings with a model that judges; says so if it is the embedded judge for want of a name."""
+def with_judge_model(settings: EngineSettings, judge: str, *, silent: bool = False) -> EngineSettings:
+    """The settings with a model for a judge; says so if it is the embedded one for want of a name, and if that is poor at it."""
     with_judge = settings.with_judge()
     if with_judge != settings and not silent:
-        print(f"no --model given: the embedded {with_judge.model} judges", file=sys.stderr)
+        poor = f"; it is poor at `{judge}`: see its card" if judge in catalog.MODELS[catalog.EMBEDDED].poor_at else ""
+        print(f"no --model given: the embedded {with_judge.model} judges{poor}", file=sys.stderr)
     return with_judge
 
 

@@ -32,14 +32,18 @@ def jury(folder: Path) -> list[object]:
     return ["jury", write(folder / "rows.jsonl", ROWS), "--members", folder / "jury.toml"]
 
 
-@pytest.mark.parametrize("command", [score, jury, arena, card, grouse, people, preferences, qualeval])
+@pytest.mark.parametrize(
+    ("command", "poor_at"),
+    [(score, None), (jury, None), (card, None), (people, None), (arena, "pairwise"), (preferences, "pairwise"),
+     (grouse, "grouse"), (qualeval, "affinity")],
+)  # fmt: skip
 def test_every_command_that_judges_says_who_judges_and_what_is_missing(
-    command: Callable[[Path], list[object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Callable[[Path], list[object]], poor_at: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path / "cache"))
     done = magistrate(*map(str, command(tmp_path)), "-o", tmp_path / "out.jsonl")
     assert done.returncode == 1
-    assert done.stderr.startswith(SAID)
+    assert done.stderr.startswith(SAID if poor_at is None else f"{SAID[:-1]}; it is poor at `{poor_at}`: see its card\n")
     assert ABSENT in done.stderr.splitlines()[-1]
 
 

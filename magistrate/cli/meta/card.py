@@ -112,7 +112,7 @@ def card(
             decoding=decoding,
         )
         runs = plan_runs(subject, rows, plan)
-        engine = with_judge_model(engine)
+        engine = with_judge_model(engine, name)
         with opening(debug=folder.debug):
             llm = engine.open()
         verdicts, fingerprint = _judged(runs, llm, folder.output / "verdicts", overwrite=folder.overwrite, debug=folder.debug)

@@ -80,7 +80,7 @@ def grouse(
             judged = read_verdicts(verdicts, Grouse())
             strange = on_other_texts([case.row for case in cases.cases], judged)
         else:
-            engine = with_judge_model(engine)
+            engine = with_judge_model(engine, Grouse.name)
             judge = catalog.open_judge(Grouse.name, options)
             with opening(debug=folder.debug):
                 backend = open_backend(Grouse.name, judge, engine, decoding)

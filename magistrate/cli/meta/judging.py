@@ -90,7 +90,7 @@ class JudgeSpec:
 
     def with_model(self) -> JudgeSpec:
         """The same, with the embedded model if this command judges and no model is named."""
-        return replace(self, engine=with_judge_model(self.engine)) if self.judges else self
+        return replace(self, engine=with_judge_model(self.engine, self.judge)) if self.judges else self
 
     @property
     def title(self) -> str | None:
