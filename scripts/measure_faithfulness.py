@@ -64,24 +64,25 @@ def dialogsum(count: int) -> list[Instance]:
     return random.Random(0).sample([one for one in rows if one.label in common], count)
 
 
-async def compare(name: str, instances: list[Instance], folder: Path, engine: Engine) -> dict[str, Faithfulness]:
+async def compare(
+    name: str, instances: list[Instance], folder: Path, engine: Engine, options: Options
+) -> dict[str, Faithfulness]:
     """Rate, assign, and hold against the labels."""
     labels = sorted({str(one.label) for one in instances})
     found = given("domain", labels)
     place = StudyFolder(folder / name, engine, lambda stage, count: ProgressListener())
     affinities = await rate(place, instances, found, "none")
-    assigned = breakdown.assign(found, affinities, [one.id for one in instances], Options())
-    compared = faithfulness(assigned, instances, Options())
+    assigned = breakdown.assign(found, affinities, [one.id for one in instances], options)
+    compared = faithfulness(assigned, instances, options)
     assert compared is not None
     return compared
 
 
-async def run(model: str, engine_name: str, base_url: str | None, folder: Path, count: int) -> None:
-    engine = open_engine(engine_name, model, base_url=base_url)
+async def run(engine: Engine, folder: Path, count: int, options: Options) -> None:
     print("| data | way | total variation of shares | label among the two |\n|---|---|---|---|")
     try:
         for name, instances in (("mmlu", mmlu(count)), ("dialogsum", dialogsum(count))):
-            for way, found in (await compare(name, instances, folder, engine)).items():
+            for way, found in (await compare(name, instances, folder, engine, options)).items():
                 print(
                     f"| {name}, {len(instances)} rows | {way} | {found.total_variation:.3f} | {found.accuracy:.3f} |", flush=True
                 )
@@ -96,8 +97,10 @@ def main() -> None:
     parser.add_argument("--base-url")
     parser.add_argument("-o", "--output", type=Path, default=Path("faithfulness"))
     parser.add_argument("--count", type=int, default=250, help="rows of each data set; the paper has 250")
+    parser.add_argument("--scores", choices=("greedy", "expected"), default="greedy", help="what the assignment goes by")
     arguments = parser.parse_args()
-    asyncio.run(run(arguments.model, arguments.engine, arguments.base_url, arguments.output, arguments.count))
+    engine = open_engine(arguments.engine, arguments.model, base_url=arguments.base_url)
+    asyncio.run(run(engine, arguments.output, arguments.count, Options(scores=arguments.scores)))
 
 
 if __name__ == "__main__":
