@@ -87,9 +87,11 @@ def read_calibration(folder: Path) -> Calibration | None:
     """
     path = folder / FILE
     try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
+        content: Any = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise MagistrateError(f"{path} cannot be read: {reason_of(error)}; correct or delete it") from None
+    if not isinstance(content, dict):
+        raise MagistrateError(f"{path} is no calibration as `magistrate meta people --calibrate` writes it; correct or delete it")
     return described(Calibration, content, path)

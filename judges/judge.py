@@ -252,6 +252,10 @@ class Judge(ABC):
         """The label whose probabilities are reported with expected scores, if the judge has one."""
         return None
 
+    def calibrated(self, metric: str) -> bool:
+        """Whether a calibration of this judge's metric of that name holds for it: a metric that a user describes is another."""
+        return True
+
     def weighed(self, probabilities: Sequence[Mapping[str, float] | None]) -> dict[str, Any]:
         """The entry of ``ParsedAnswer.detail`` for a label's probabilities in each answer, ``None`` if unknown."""
         return {"probabilities": [answer and dict(answer) for answer in probabilities]}

@@ -90,6 +90,9 @@ class LLMEval(Judge):
             answer_model("Scores", dict.fromkeys(self.metrics, legal)), len(longest) + 16
         )
 
+    def calibrated(self, metric: str) -> bool:
+        return not self.metrics.get(metric)
+
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": prompt_file("llm_eval"), "schema": self.evaluation_schema, "use_reference": self.options.use_reference}
 

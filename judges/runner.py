@@ -224,7 +224,9 @@ class Runner:
         """The mean and the entropy of a score with what people give there, or the reason why they are unknown."""
         found = spread.expectation()
         calibration = self.engine.calibration
-        curve = calibration.curve(self.judge.name, metric, spread.legal) if calibration else None
+        if calibration is None or not self.judge.calibrated(metric):
+            return found
+        curve = calibration.curve(self.judge.name, metric, spread.legal)
         return found if isinstance(found, str) or curve is None else replace(found, calibrated=curve.at(found.expectation))
 
     async def _finish(self, spread: Spread, answer: _Answer, session: _Session) -> None:

@@ -21,6 +21,9 @@ from judges.verdict import Verdict
 TIE, FIRST, SECOND = 0, 1, 2
 """Which answer is the better one."""
 
+EQUAL = 1e-5
+"""Difference of probabilities that is none: verdicts keep six digits."""
+
 NAMES: Mapping[str, int] = {"first": FIRST, "second": SECOND, "tie": TIE}
 
 WORDS: Mapping[str, int] = {
@@ -122,8 +125,8 @@ def labels_given(text: str) -> ChoiceLabels:
 
 def probability_of(verdict: Verdict) -> float | None:
     """The judge's probability that A is better, over the orders; half of what it gives to neither side counts."""
-    found = [one for one in (verdict.detail or {}).get("probabilities") or [] if one]
-    return float(np.mean([one["A"] + (one["both"] + one["neither"]) / 2 for one in found])) if found else None
+    found = _leads(verdict)
+    return (1 + float(np.mean(found))) / 2 if found else None
 
 
 def probable_choice(verdict: Verdict) -> int | None:
@@ -131,5 +134,16 @@ def probable_choice(verdict: Verdict) -> int | None:
 
     Source: Wang et al. (2023), https://arxiv.org/abs/2305.17926, balanced position calibration.
     """
-    found = probability_of(verdict)
-    return None if found is None else TIE if found == 0.5 else FIRST if found > 0.5 else SECOND
+    found = _leads(verdict)
+    if len(found) != 2:
+        return None
+    lead = sum(found)
+    return TIE if abs(lead) < EQUAL else FIRST if lead > 0 else SECOND
+
+
+def _leads(verdict: Verdict) -> list[float]:
+    """By how much A is likelier than B in each order of which the verdict has probabilities."""
+    found = (verdict.detail or {}).get("probabilities")
+    orders = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    both = [(number_in(one.get("A")), number_in(one.get("B"))) for one in orders]
+    return [a - b for a, b in both if a is not None and b is not None and 0 <= a <= 1 and 0 <= b <= 1]

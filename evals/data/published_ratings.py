@@ -125,7 +125,7 @@ def _usr(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
         if isinstance(row.get("fact"), str):
             sample["fact"] = row["fact"].strip()
         ratings = rating_columns({quality: answer.get(quality) for quality in USR_QUALITIES}, name, faults)
-        yield Rated(id=name, sample=sample, ratings=ratings, set=usr_set(row), item=item, system=answer.get("model"))
+        yield Rated(id=name, sample=sample, ratings=ratings, set=usr_set(row), item=item, system=_system(answer.get("model")))
 
 
 def _grade(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
@@ -136,7 +136,7 @@ def _grade(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
     named = str(row.get("Dataset"))
     sample = {"context": [turn.strip() for turn in context.split("|||")], "response": response.strip()}
     ratings = rating_columns({"Quality": row["HumanScores"]}, name, faults)
-    grade, system = GRADE_SETS.get(named, named), row.get("DialogModel")
+    grade, system = GRADE_SETS.get(named, named), _system(row.get("DialogModel"))
     yield Rated(id=name, sample=sample, ratings=ratings, set=grade, item=context, system=system)
 
 
@@ -152,7 +152,12 @@ def _dialsummeval(row: Fields, number: int, faults: Faults) -> Iterator[Rated]:
     cells = {quality: [one.get(quality) for one in people] for quality in DIALSUMMEVAL_QUALITIES}
     sample = {"context": [turn for turn in turns if turn], "response": summary.strip()}
     ratings = rating_columns(cells, name, faults)
-    yield Rated(id=name, sample=sample, ratings=ratings, set=DIALSUMMEVAL, item=item, system=row.get("model_id"))
+    yield Rated(id=name, sample=sample, ratings=ratings, set=DIALSUMMEVAL, item=item, system=_system(row.get("model_id")))
+
+
+def _system(cell: Any) -> str | None:
+    """The name in a cell; ``None`` if it holds none."""
+    return cell.strip() or None if isinstance(cell, str) else None
 
 
 def with_references(samples: Sequence[Rated]) -> list[Rated]:

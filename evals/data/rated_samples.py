@@ -141,10 +141,9 @@ def _of_columns(
             add_fault(faults, f"`{item}` says nothing, so the sample is an item of its own", moved.id)
             about = f"\0{moved.id}"
         writer = value_at(found, system) if system else None
-        if system and writer in (None, ""):
+        by = None if writer is None else str(writer).strip() or None
+        if system and by is None:
             add_fault(faults, f"`{system}` says nothing, so the sample is of no system", moved.id)
-            writer = None
-        by = None if writer is None else str(writer)
         samples.append(Rated(id=moved.id, sample=shown, ratings=ratings, set=path.stem, item=str(about), system=by))
     return samples
 

@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from evals.stats.association import COEFFICIENTS, Association, Associations, checked_table, with_interval
 from evals.stats.bootstrap import LEVEL, ROUNDS
-from evals.stats.correlation import LEAST_PAIRS
 from evals.stats.ratings.chance import checked_seed
 from evals.stats.ratings.rounds import check_rounds
-from judges.errors import MagistrateError
+from judges.errors import MagistrateError, counted
+
+LEAST_SYSTEMS = 5
+"""Systems below which a correlation over their means says nothing: chance orders four as people do once in 24 times."""
 
 BLOCK = 1 << 22
 """Comparisons of two systems that are held at once."""
@@ -74,8 +76,8 @@ def _pair(
     there = ~(np.isnan(column) | np.isnan(target))
     number = np.unique(system[there], return_inverse=True)[1]
     size, clusters = int(number.max(initial=-1)) + 1, len(np.unique(item[there]))
-    if size < LEAST_PAIRS:
-        why = f"there are {size} systems, and {LEAST_PAIRS} are needed"
+    if size < LEAST_SYSTEMS:
+        why = f"both are known of {counted(size, 'system')}, and {LEAST_SYSTEMS} are needed"
         return {name: Association(None, None, None, size, clusters, 0, why) for name in COEFFICIENTS}
     shape = (drawn.shape[1], size)
     sums = np.zeros((3, *shape))

@@ -21,6 +21,8 @@ from judges.engines.merged import CONFIG, WEIGHTS
 from judges.errors import EngineError, MagistrateError, reason_of
 
 QUANTIZATION = {"8bit": "8bit", "nf4": "4bit"}
+OTHER_KINDS = ("use_dora", "use_rslora", "alpha_pattern", "rank_pattern", "modules_to_save")
+"""Settings of adapters whose products are others than those of a recipe's adapters."""
 NUMBERS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
 log = logging.getLogger("magistrate.finetune")
@@ -87,21 +89,46 @@ def add_adapter(model: Any, recipe: Recipe, seed: int) -> Any:
     except ValueError as error:
         raise MagistrateError(f"the recipe's adapter does not fit {recipe.base}: {error}") from error
     if recipe.start_from is not None:
-        _start_from(adapted, Path(recipe.start_from), lora.rank, lora.alpha)
+        _start_from(adapted, recipe)
     return adapted
 
 
-def _start_from(model: Any, folder: Path, rank: int, alpha: float) -> None:
-    """Give an adapted model the weights of an adapter."""
+def read_start(recipe: Recipe) -> dict[str, torch.Tensor]:
+    """Read the adapter that a training starts from; empty without ``start_from``.
+
+    Raises:
+        MagistrateError: It cannot be read, or is of another base, rank, alpha or kind than the recipe's adapter.
+    """
+    if recipe.start_from is None:
+        return {}
+    folder, lora = Path(recipe.start_from), recipe.lora
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        kept = load_file(folder / WEIGHTS)
+        kept: dict[str, torch.Tensor] = load_file(folder / WEIGHTS)
     except (OSError, ValueError, SafetensorError) as error:
         raise MagistrateError(f"no training can start from {folder}: {reason_of(error)}; give the folder of an adapter") from None
+    if not isinstance(config, dict):
+        raise MagistrateError(f"no training can start from {folder}: its {CONFIG} is no object; give the folder of an adapter")
     found = (config.get("r"), config.get("lora_alpha"))
-    if found != (rank, alpha):
+    if found != (lora.rank, lora.alpha):
         theirs = f"its rank and alpha are {found[0]} and {found[1]}"
-        raise MagistrateError(f"no training can start from {folder}: {theirs}, the recipe's {rank} and {alpha:g}")
+        raise MagistrateError(f"no training can start from {folder}: {theirs}, the recipe's {lora.rank} and {lora.alpha:g}")
+    for key in OTHER_KINDS:
+        if config.get(key):
+            raise MagistrateError(f"no training can start from {folder}: its `{key}` is set, and the recipe's adapters have none")
+    base = str(config.get("base_model_name_or_path") or recipe.base)
+    if base != recipe.base:
+        folders = [Path(one) for one in (base, recipe.base)]
+        if all(one.is_dir() for one in folders) and len({weights.digest(one) for one in folders}) == 1:
+            return kept
+        words = f"it is an adapter of {base}, and the recipe's base is {recipe.base}"
+        raise MagistrateError(f"no training can start from {folder}: {words}; give `--base {base}`, or correct its {CONFIG}")
+    return kept
+
+
+def _start_from(model: Any, recipe: Recipe) -> None:
+    """Give an adapted model the weights of an adapter."""
+    kept, folder = read_start(recipe), recipe.start_from
     wanted = {name: weight.shape for name, weight in get_peft_model_state_dict(model).items()}
     if {name: weight.shape for name, weight in kept.items()} != wanted:
         raise MagistrateError(f"no training can start from {folder}: its layers are not those that the recipe adapts")

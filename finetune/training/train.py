@@ -17,7 +17,7 @@ from finetune.data.batches import Packs
 from finetune.data.conversations import Conversation, Rejected
 from finetune.data.rows import Row, encode
 from finetune.training import checkpoints, memory
-from finetune.training.model import NUMBERS, add_adapter, load_base, load_tokenizer, locate
+from finetune.training.model import NUMBERS, add_adapter, load_base, load_tokenizer, locate, read_start
 from finetune.training.provenance import check_provenance, provenance_of_training
 from finetune.training.recipe import Recipe
 from finetune.training.trainer import AnswerTrainer, Listener, arguments
@@ -114,6 +114,7 @@ def train(
     rate = recipe.training.learning_rates[0] if rate is None else rate
     folder.mkdir(parents=True, exist_ok=True)
     base = locate(recipe)
+    read_start(recipe)  # a folder is marked by a training that can begin
     device = _device()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if is_first():  # if it fails, the launcher ends the other processes too

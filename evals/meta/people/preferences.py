@@ -150,6 +150,8 @@ def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, 
     faults = list(compared.faults)
     if verdicts is not None:
         faults += unmatched([one.id for one in compared.pairs], verdicts)
+        if options.expected:
+            faults += _without_probabilities(compared.pairs, verdicts)
         compared = replace(compared, pairs=[one for one in compared.pairs if one.id in verdicts])
         check_enough(compared, " with a verdict")
     pairs = compared.pairs
@@ -191,11 +193,11 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
         why = "; ".join(f"{counted(amount, 'pair')}: {reason}" for reason, amount in unscored.most_common())
         raise MagistrateError(f"no verdict has a preference ({why}), so nothing can be set against people")
     everything, unanimous = [True] * len(pairs), [one.unanimous for one in pairs]
-    parts = [("all pairs", chosen, everything)]
+    parts: list[tuple[str, Choices, list[bool]]] = [("all pairs", chosen, everything)]
     if not all(np.isnan(agree)):
         parts.append(("orders agree", chosen, [one == 1 for one in agree]))
     parts.append(("people unanimous", chosen, unanimous))
-    probable = [None if (verdict := verdicts.get(one.id)) is None else probable_choice(verdict) for one in pairs]
+    probable = _probable(pairs, verdicts) if options.expected else []
     if any(choice is not None for choice in probable):
         parts += [("by probabilities", probable, everything), ("by probabilities, people unanimous", probable, unanimous)]
     confusion = Counter((choice, one.majority) for choice, one in zip(chosen, pairs, strict=True) if choice is not None)
@@ -218,6 +220,19 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
         ordered=int((~np.isnan(agree)).sum()),
         unscored=dict(unscored.most_common()),
     )
+
+
+def _probable(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict]) -> Choices:
+    return [None if (verdict := verdicts.get(one.id)) is None else probable_choice(verdict) for one in pairs]
+
+
+def _without_probabilities(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict]) -> list[Fault]:
+    """Verdicts with a preference that count in no row by probabilities."""
+    missing = Fault("verdict without probabilities of both orders, which `--expected` compares")
+    for one, choice in zip(pairs, _probable(pairs, verdicts), strict=True):
+        if choice is None and one.id in verdicts and verdicts[one.id].status == "scored":
+            missing.add(one.id)
+    return [missing] if missing.count else []
 
 
 def _told(verdict: Verdict) -> tuple[int | None, float, str | None]:

@@ -25,12 +25,14 @@ class Options:
         level: How often an interval is to hold the true value.
         seed: Of the resamples.
         called: What the report calls the judge; by default as its verdicts do.
+        expected: Whether the likelier answer by the judge's probabilities is compared too.
     """
 
     rounds: int = ROUNDS
     level: float = LEVEL
     seed: int = 0
     called: str | None = None
+    expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,15 @@ from evals.meta.people.raters import RaterAgreement, against_the_others, means, 
 from evals.metrics.embedding import EmbeddingOptions
 from evals.stats.association import Associations, associations
 from evals.stats.bootstrap import LEVEL, ROUNDS
-from evals.stats.system_association import system_associations
+from evals.stats.system_association import LEAST_SYSTEMS, system_associations
 from judges.errors import MagistrateError, counted
 from judges.verdict import Verdict
 
 LEAST = 10
 """Rated samples of a set, below which nothing is said of it."""
 
-LEAST_SYSTEMS = 5
-"""Systems of a set, below which a correlation over their means says nothing: chance orders four as people do once in 24 times."""
+MOST_SYSTEMS = 200
+"""Systems above which there are no correlations over them: such a column names something else, and each pair takes time."""
 
 ALL = "all sets"
 RATERS = "a rater and the others"
@@ -244,7 +244,7 @@ def _group(
     systems = [one.system for one in here]
     known = len(set(systems) - {None}) if name != ALL else 0
     over_systems = []
-    if known >= LEAST_SYSTEMS:
+    if LEAST_SYSTEMS <= known <= MOST_SYSTEMS:
         of = np.array([one is not None for one in systems])
         measure = partial(system_associations, systems=[one for one in systems if one is not None], items=items[of], **drawing)
         over_systems = _lines(
@@ -255,6 +255,8 @@ def _group(
             measure,
         )
     notes = [f"{quality}: {said}" for quality in there if (said := scales_differ(ratings[quality])) is not None]
+    if known > MOST_SYSTEMS:
+        notes.append(f"no correlations over systems: the samples are of {known:,} systems, and {MOST_SYSTEMS} are the most")
     agreement = {quality: rater_agreement(ratings[quality]) for quality in there}
     return Group(name, referenced, len(here), len(np.unique(items)), lines, over_systems, agreement, notes, faults, systems=known)
 

@@ -172,7 +172,7 @@ def people(
         if wanted:
             if scales is None or not decoding.expected:
                 raise MagistrateError("`--calibrate` needs a model's expected scores: give `--model` and `--expected` too")
-            check_wanted(wanted, ratings, scales)
+            check_wanted(wanted, ratings, scales)  # before anything is judged
         spec = spec.with_model()
         judged, faults = verdicts_on(rows, folder.output, spec, data.name)
         options = Options(
@@ -203,8 +203,9 @@ def people(
             "rounds": figures.rounds,
             "seed": figures.seed,
         }
-        content = calibration(judge, result.calibrated).model_dump_json(indent=1) + "\n"
-        others = {CALIBRATION: content} if result.calibrated else {}
+        others = {}
+        if result.calibrated:
+            others[CALIBRATION] = calibration(spec.open_judge().name, result.calibrated).model_dump_json(indent=1) + "\n"
         show(report, write(folder.output, "people", figures_of(result), report, sources, others, [CALIBRATION])[0])
 
 

@@ -111,7 +111,15 @@ def preferences(
         spec = spec.with_model()
         judged, faults = verdicts_on(rows, folder.output, spec, data.name)
         result = study(
-            compared, judged, Options(rounds=intervals.rounds, level=intervals.level, seed=intervals.seed, called=spec.title)
+            compared,
+            judged,
+            Options(
+                rounds=intervals.rounds,
+                level=intervals.level,
+                seed=intervals.seed,
+                called=spec.title,
+                expected=decoding.expected,
+            ),
         )
         result = replace(result, faults=[*result.faults, *faults])
         report = document(result)

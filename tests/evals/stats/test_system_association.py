@@ -52,18 +52,18 @@ def test_intervals_are_of_resampled_items() -> None:
 
 
 def test_equal_means_of_unequal_sums_are_ties() -> None:
-    thirds = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
-    of, about = np.repeat(np.arange(4), 3), np.tile(np.arange(3), 4)
-    other = np.repeat([1.0, 2.0, 3.0, 4.0], 3)
+    thirds = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0]
+    of, about = np.repeat(np.arange(5), 3), np.tile(np.arange(3), 5)
+    other = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 3)
     (((found),),) = system_associations(np.array(thirds)[:, None], other[:, None], of, about, rounds=2)
-    assert found["kendall"].value == pytest.approx(stats.kendalltau([1, 1, 2, 3], [1, 2, 3, 4]).statistic)
+    assert found["kendall"].value == pytest.approx(stats.kendalltau([1, 1, 2, 3, 4], [1, 2, 3, 4, 5]).statistic)
     assert found["kendall"].reason == "no interval: 3 items are too few, 10 are needed"
 
 
 def test_what_has_no_correlation_says_why() -> None:
     columns, targets, of, about = made()
     (((few),),) = system_associations(columns[of < 2, :1], targets[of < 2, :1], of[of < 2], about[of < 2], rounds=2)
-    assert few["spearman"].reason == "there are 2 systems, and 3 are needed"
+    assert few["spearman"].reason == "both are known of 2 systems, and 5 are needed"
     (((flat),),) = system_associations(np.ones((len(of), 1)), targets[:, :1], of, about, rounds=2)
     assert flat["pearson"].reason == "all systems have the same mean on one side"
     with pytest.raises(MagistrateError, match="have the same rows; there are 180, 180, 180 and 179"):

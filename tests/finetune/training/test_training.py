@@ -133,8 +133,18 @@ def test_a_training_starts_from_no_adapter_of_another_shape(whole: Path, tmp_pat
     smaller = shutil.copytree(adapter, tmp_path / "smaller")
     kept = load_file(adapter / "adapter_model.safetensors")
     save_file(dict(list(kept.items())[:4]), smaller / "adapter_model.safetensors")
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    for name, content in (
+        ("list", []),
+        ("scaled", config | {"use_rslora": True}),
+        ("other", config | {"base_model_name_or_path": "meta-llama/Llama-3.1-8B"}),
+    ):
+        (shutil.copytree(adapter, tmp_path / name) / "adapter_config.json").write_text(json.dumps(content))
     base = load_base(Recipe.load(whole / "small.toml"), Path(TINY), torch.device("cpu"))
     for start, rank, why in (
+        (tmp_path / "list", None, "its adapter_config.json is no object; give the folder of an adapter"),
+        (tmp_path / "scaled", None, "its `use_rslora` is set, and the recipe's adapters have none"),
+        (tmp_path / "other", None, "it is an adapter of meta-llama/Llama-3.1-8B, and the recipe's base is"),
         (tmp_path / "empty", None, "No such file or directory; give the folder of an adapter"),
         (broken, None, "give the folder of an adapter"),
         (smaller, None, "its layers are not those that the recipe adapts"),
@@ -145,6 +155,13 @@ def test_a_training_starts_from_no_adapter_of_another_shape(whole: Path, tmp_pat
             recipe = recipe.model_copy(update={"lora": recipe.lora.model_copy(update={"rank": rank})})
         with pytest.raises(MagistrateError, match=f"no training can start from {re.escape(str(start))}: .*{why}"):
             add_adapter(copy.deepcopy(base), recipe, 0)
+
+
+def test_a_start_that_is_none_leaves_the_folder_to_another_training(tmp_path: Path) -> None:
+    recipe, data = small(tmp_path)
+    with pytest.raises(MagistrateError, match="no training can start from"):
+        train(recipe.model_copy(update={"start_from": str(tmp_path / "none")}), data, tmp_path / "run")
+    assert not (tmp_path / "run" / "making.json").exists()
 
 
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:

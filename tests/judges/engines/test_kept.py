@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.engines.kept import check_room, made_once
+from judges.engines.kept import SIZES, check_room, is_whole, made_once
 
 SLOW = """
 import sys, time
@@ -49,8 +49,26 @@ def test_a_maker_killed_at_any_moment_leaves_nothing_that_counts(tmp_path: Path,
         os.kill(process.pid, signal.SIGKILL)
     assert not folder.exists()
     subprocess.run([sys.executable, "-c", SLOW, str(folder)], check=True)
-    assert len(list(folder.iterdir())) == 4
+    assert {path.name for path in folder.iterdir()} == {*"0123", SIZES}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a.lock"]
+
+
+@pytest.mark.parametrize("damage", ["cut off", "gone", "no sizes", "all gone"])
+def test_a_folder_that_lost_something_is_made_again(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "a"
+    made_once(folder, lambda scratch: (scratch / "file").write_text("whole") and None)
+    assert is_whole(folder)
+    if damage == "cut off":
+        (folder / "file").write_text("wh")
+    elif damage == "no sizes":
+        (folder / SIZES).write_text("{")
+    else:
+        for path in folder.iterdir():
+            if damage == "all gone" or path.name != SIZES:
+                path.unlink()
+    assert not is_whole(folder)
+    made_once(folder, lambda scratch: (scratch / "file").write_text("anew") and None)
+    assert (folder / "file").read_text() == "anew"
 
 
 def test_a_maker_that_fails_leaves_nothing(tmp_path: Path) -> None:

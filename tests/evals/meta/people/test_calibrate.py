@@ -89,11 +89,15 @@ def test_the_report_has_the_table_and_the_file_can_be_read(found: People) -> Non
     [
         (
             lambda rated: replace(rated, samples=rated.samples[:20]),
-            "20 samples of ours have an expected relevance and a rating of fit",
+            "people rated fit of 20 samples in ours; at least 30 are needed to calibrate",
         ),
         (
             lambda rated: replace(rated, samples=[replace(one, ratings={"fit": (3.0, None, 3.0)}) for one in rated.samples]),
             "all ratings of fit are 3, so no relevance can be calibrated by them",
+        ),
+        (
+            lambda rated: replace(rated, samples=[replace(one, item="one") for one in rated.samples]),
+            "people rated fit of 1 item in ours; at least 10 are needed to calibrate",
         ),
     ],
 )

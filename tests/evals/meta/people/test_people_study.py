@@ -208,6 +208,12 @@ def test_systems_means_are_set_against_peoples_means_of_them() -> None:
     text = markdown(document(found))
     assert "### mine: over 5 systems" in text
     assert "### mine, samples with a reference: over 5 systems" in text
+    made.samples = [
+        replace(one, ratings={**one.ratings, "tone": [None] * 3}) if place % 5 else one for place, one in enumerate(made.samples)
+    ]
+    assert "grammar, tone; sense, tone; mean of the metrics, tone: both are known of 1 system, and 5 are needed" in markdown(
+        document(made.found())
+    )
     made.samples = [replace(one, system=f"system {place % 4}") for place, one in enumerate(made.samples)]
     assert not made.found().groups[0].over_systems, "four are too few"
 

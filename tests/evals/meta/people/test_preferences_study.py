@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from evals.data.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, choice_of, labels_given
+from evals.data.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, choice_of, labels_given, probable_choice
 from evals.data.compared_answers import Compared, ComparedSet, majority, read_compared
 from evals.meta.people.preference_report import document
 from evals.meta.people.preferences import Part, Preferences, study
@@ -74,17 +74,33 @@ def test_by_probabilities_a_place_that_the_judge_favours_cancels_out(pandalm: Co
         orders = {1: [better, worse], 2: [{**better, "A": 0.6, "B": 0.4}, {**worse, "A": 0.1, "B": 0.9}], 0: [better, None]}
         told = verdict(one.id, "tie", 0)
         verdicts[one.id] = replace(told, detail={"choices": ["A", "B"], "probabilities": orders[one.majority or 0]})
-    found = study(pandalm, verdicts, QUICK).judged
+    whole = study(pandalm, verdicts, replace(QUICK, expected=True))
+    ((lacking,), found) = whole.faults, whole.judged
     assert found is not None
+    ties = sum(one.majority in (0, None) for one in pandalm.pairs)
+    assert lacking.what == "verdict without probabilities of both orders, which `--expected` compares"
+    assert lacking.count == ties
     parts = {(part.name, part.without_ties): part.majority for part in found.parts}
     assert parts["all pairs", False].kappa.value == 0
     assert parts["by probabilities", True].agreement.value == 1
     assert parts["by probabilities, people unanimous", True].rows == sum(
         one.unanimous and one.majority != 0 for one in pandalm.pairs
     )
-    bare = study(pandalm, {name: replace(one, detail=None) for name, one in verdicts.items()}, QUICK).judged
-    assert bare is not None
-    assert "by probabilities" not in {part.name for part in bare.parts}
+    assert "by probabilities" not in {part.name for part in (study(pandalm, verdicts, QUICK).judged or found).parts}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [None, "text", 3, {}, [1, 2], [None, None], [{"A": 0.6}, {"A": 0.6}], [{"A": "x", "B": 0.1}] * 2, [{"A": 1e308, "B": -5}] * 2,
+     [{"A": 0.6, "B": 0.4}]],
+)  # fmt: skip
+def test_odd_probabilities_are_none(odd: Any) -> None:
+    assert probable_choice(replace(verdict("a", "tie", 0), detail={"probabilities": odd})) is None
+
+
+def test_what_cancels_but_for_rounding_is_a_tie() -> None:
+    orders = [{"A": 0.333333, "B": 0.333334, "both": 0.333333, "neither": 0.0}] * 2
+    assert probable_choice(replace(verdict("a", "tie", 0), detail={"probabilities": orders})) == 0
 
 
 def test_people_among_themselves_are_those_of_another_computation(data: Path, pandalm: ComparedSet) -> None:
