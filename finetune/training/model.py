@@ -93,6 +93,12 @@ def add_adapter(model: Any, recipe: Recipe, seed: int) -> Any:
     return adapted
 
 
+def start_folder(start_from: str) -> Path:
+    """The folder of the adapter that a training starts from; of a training's folder, its adapter."""
+    folder = Path(start_from)
+    return folder / "adapter" if (folder / "adapter" / CONFIG).is_file() else folder
+
+
 def read_start(recipe: Recipe) -> dict[str, torch.Tensor]:
     """Read the adapter that a training starts from; empty without ``start_from``.
 
@@ -101,7 +107,7 @@ def read_start(recipe: Recipe) -> dict[str, torch.Tensor]:
     """
     if recipe.start_from is None:
         return {}
-    folder, lora = Path(recipe.start_from), recipe.lora
+    folder, lora = start_folder(recipe.start_from), recipe.lora
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         kept: dict[str, torch.Tensor] = load_file(folder / WEIGHTS)

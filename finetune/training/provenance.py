@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from finetune.data.rows import Row
+from finetune.training.model import start_folder
 from finetune.training.recipe import Recipe
 from finetune.training.trainer import uses_liger
 from judges.data.files import atomic_write
@@ -64,7 +65,7 @@ def provenance_of_training(
         "threads": torch.get_num_threads(),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "base": weights.digest(base),
-        "start_from": weights.digest(Path(recipe.start_from)) if recipe.start_from and Path(recipe.start_from).is_dir() else None,
+        "start_from": weights.digest(start_folder(recipe.start_from)) if recipe.start_from else None,
         "rows": _digest(data.rows),
         "validation": _digest(data.validation),
         "counts": {"rows": len(data.rows), "validation": len(data.validation), "rejected": len(data.rejected)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -111,6 +112,9 @@ def arguments(
     )
 
 
+log = logging.getLogger(__name__)
+
+
 class AnswerTrainer(Trainer):
     """Trains an adapter on packed rows."""
 
@@ -127,6 +131,15 @@ class AnswerTrainer(Trainer):
         self.tokens = 0
 
     control: TrainerControl
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """Make the schedule. A warm-up that would last the whole training is cut to half of it: nothing would be learned."""
+        if self.args.warmup_steps >= num_training_steps:
+            self.args.warmup_steps = (num_training_steps - 1) // 2
+            log.warning(
+                "the recipe warms up for longer than these %d steps last; cut to %d", num_training_steps, self.args.warmup_steps
+            )
+        return super().create_scheduler(num_training_steps, optimizer)
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Batch], num_batches: int, device: torch.device

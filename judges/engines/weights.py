@@ -52,6 +52,8 @@ def locate(model: str, revision: str | None = None) -> Path:
 
 
 def _instead(folder: Path) -> str:
+    if merged.is_adapter(folder):
+        return "; it is an adapter: `magistrate finetune merge` makes a model of it"
     files = sorted(folder.glob("*.gguf"))
     return f"; give its file {files[0]}" if files else ""
 

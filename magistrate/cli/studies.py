@@ -221,7 +221,11 @@ def with_judge_model(settings: EngineSettings, judge: str, *, silent: bool = Fal
     """The settings with a model for a judge; says so if it is the embedded one for want of a name, and if that is poor at it."""
     with_judge = settings.with_judge()
     if with_judge != settings and not silent:
-        poor = f"; it is poor at `{judge}`: see its card" if judge in catalog.MODELS[catalog.EMBEDDED].poor_at else ""
+        poor = (
+            f"; it is poor at `{judge}`: give a larger one by `--model`"
+            if judge in catalog.MODELS[catalog.EMBEDDED].poor_at
+            else ""
+        )
         print(f"no --model given: the embedded {with_judge.model} judges{poor}", file=sys.stderr)
     return with_judge
 

@@ -43,7 +43,9 @@ def test_every_command_that_judges_says_who_judges_and_what_is_missing(
     monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path / "cache"))
     done = magistrate(*map(str, command(tmp_path)), "-o", tmp_path / "out.jsonl")
     assert done.returncode == 1
-    assert done.stderr.startswith(SAID if poor_at is None else f"{SAID[:-1]}; it is poor at `{poor_at}`: see its card\n")
+    assert done.stderr.startswith(
+        SAID if poor_at is None else f"{SAID[:-1]}; it is poor at `{poor_at}`: give a larger one by `--model`\n"
+    )
     assert ABSENT in done.stderr.splitlines()[-1]
 
 

@@ -171,7 +171,9 @@ def people(
         scales = {score.metric: score.legal for score in spec.open_judge().numeric_scores} if spec.judges else None
         if wanted:
             if scales is None or not decoding.expected:
-                raise MagistrateError("`--calibrate` needs a model's expected scores: give `--model` and `--expected` too")
+                raise MagistrateError(
+                    "`--calibrate` needs the judge's expected scores, not `--verdicts` or `--no-judge`: give `--expected` too"
+                )
             check_wanted(wanted, ratings, scales)  # before anything is judged
         spec = spec.with_model()
         judged, faults = verdicts_on(rows, folder.output, spec, data.name)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,11 @@ def test_a_maker_killed_at_any_moment_leaves_nothing_that_counts(tmp_path: Path,
 @pytest.mark.parametrize("damage", ["cut off", "gone", "no sizes", "all gone"])
 def test_a_folder_that_lost_something_is_made_again(tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "a"
-    made_once(folder, lambda scratch: (scratch / "file").write_text("whole") and None)
+
+    def write(text: str, scratch: Path) -> None:
+        (scratch / "file").write_text(text)
+
+    made_once(folder, partial(write, "whole"))
     assert is_whole(folder)
     if damage == "cut off":
         (folder / "file").write_text("wh")
@@ -67,7 +72,7 @@ def test_a_folder_that_lost_something_is_made_again(tmp_path: Path, damage: str)
             if damage == "all gone" or path.name != SIZES:
                 path.unlink()
     assert not is_whole(folder)
-    made_once(folder, lambda scratch: (scratch / "file").write_text("anew") and None)
+    made_once(folder, partial(write, "anew"))
     assert (folder / "file").read_text() == "anew"
 
 
