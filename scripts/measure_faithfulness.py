@@ -26,7 +26,7 @@ from evals.qualeval.study_folder import StudyFolder
 from judges.backend import ProgressListener
 from judges.catalog import EMBEDDED
 from judges.engines import ENGINES, open_engine
-from judges.engines.engine import Engine
+from judges.engines.engine import Engine, and_close
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SHARES = {
@@ -80,14 +80,9 @@ async def compare(
 
 async def run(engine: Engine, folder: Path, count: int, options: Options) -> None:
     print("| data | way | total variation of shares | label among the two |\n|---|---|---|---|")
-    try:
-        for name, instances in (("mmlu", mmlu(count)), ("dialogsum", dialogsum(count))):
-            for way, found in (await compare(name, instances, folder, engine, options)).items():
-                print(
-                    f"| {name}, {len(instances)} rows | {way} | {found.total_variation:.3f} | {found.accuracy:.3f} |", flush=True
-                )
-    finally:
-        await engine.close()
+    for name, instances in (("mmlu", mmlu(count)), ("dialogsum", dialogsum(count))):
+        for way, found in (await compare(name, instances, folder, engine, options)).items():
+            print(f"| {name}, {len(instances)} rows | {way} | {found.total_variation:.3f} | {found.accuracy:.3f} |", flush=True)
 
 
 def main() -> None:
@@ -100,7 +95,8 @@ def main() -> None:
     parser.add_argument("--scores", choices=("greedy", "expected"), default="greedy", help="what the assignment goes by")
     arguments = parser.parse_args()
     engine = open_engine(arguments.engine, arguments.model, base_url=arguments.base_url)
-    asyncio.run(run(engine, arguments.output, arguments.count, Options(scores=arguments.scores)))
+    options = Options(scores=arguments.scores)
+    asyncio.run(and_close(run(engine, arguments.output, arguments.count, options), engine))
 
 
 if __name__ == "__main__":

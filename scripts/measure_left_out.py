@@ -27,7 +27,7 @@ from evals.stats.correlation import apart
 from judges.backend import ProgressListener
 from judges.catalog import EMBEDDED
 from judges.engines import ENGINES, open_engine
-from judges.engines.engine import Engine
+from judges.engines.engine import Engine, and_close
 from scripts.judge_data.damage import sentences
 from scripts.judge_data.subtasks import SUMMARY_NAMES, SUMMARY_PATTERNS, in_summary
 
@@ -42,13 +42,12 @@ LEAST_WORDS = 5
 
 def left_out(summary: str, subtask: str) -> str | None:
     """The summary without the phrases that show a sub-task; ``None`` if too little is left, or another sub-task changes."""
+    shows = re.compile(SUMMARY_PATTERNS[subtask], re.IGNORECASE).search
     kept = []
     for sentence in sentences(summary):
-        first, *more = [
-            (phrase, re.search(SUMMARY_PATTERNS[subtask], phrase, re.IGNORECASE)) for phrase in PHRASE.split(sentence)
-        ]
-        if first[1] is None:  # Nothing stands without its beginning.
-            text = "".join(phrase for phrase, hit in (first, *more) if hit is None)
+        phrases = PHRASE.split(sentence)
+        if not shows(phrases[0]):  # nothing stands without its beginning
+            text = "".join(phrase for phrase in phrases if not shows(phrase))
             kept.append(f"{text.strip(' ,.;')}.")
     answer = " ".join(kept)
     if len(answer.split()) < LEAST_WORDS:
@@ -101,15 +100,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("left-out"))
     parser.add_argument("--count", type=int, default=40, help="answers of each sub-task at most")
     arguments = parser.parse_args()
-
-    async def measured() -> None:
-        engine = open_engine(arguments.engine, arguments.model, base_url=arguments.base_url)
-        try:
-            await run(engine, arguments.output, arguments.count)
-        finally:
-            await engine.close()
-
-    asyncio.run(measured())
+    engine = open_engine(arguments.engine, arguments.model, base_url=arguments.base_url)
+    asyncio.run(and_close(run(engine, arguments.output, arguments.count), engine))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ TIE, FIRST, SECOND = 0, 1, 2
 """Which answer is the better one."""
 
 EQUAL = 1e-5
-"""Difference of probabilities that is none: verdicts keep six digits."""
+"""Probabilities that differ by less are equal: verdicts keep six digits."""
 
 NAMES: Mapping[str, int] = {"first": FIRST, "second": SECOND, "tie": TIE}
 

@@ -24,11 +24,11 @@ from finetune.experiments.experiment import BEFORE, RANDOM, Assigned, Experiment
 from finetune.experiments.report import write_report
 from finetune.training.model import locate
 from finetune.training.provenance import check_provenance
-from finetune.training.train import ADAPTER
 from finetune.training.trainer import Listener
 from judges.backend import ProgressListener
 from judges.data.files import atomic_write
 from judges.engines.engine import Engine, and_close
+from judges.engines.merged import ADAPTER
 from judges.errors import MagistrateError
 from judges.qualeval import Kind
 

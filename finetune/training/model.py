@@ -17,7 +17,7 @@ from finetune.training.attention import kernel, register
 from finetune.training.recipe import Recipe
 from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
-from judges.engines.merged import CONFIG, WEIGHTS
+from judges.engines.merged import CONFIG, WEIGHTS, adapter_in
 from judges.errors import EngineError, MagistrateError, reason_of
 
 QUANTIZATION = {"8bit": "8bit", "nf4": "4bit"}
@@ -96,7 +96,7 @@ def add_adapter(model: Any, recipe: Recipe, seed: int) -> Any:
 def start_folder(start_from: str) -> Path:
     """The folder of the adapter that a training starts from; of a training's folder, its adapter."""
     folder = Path(start_from)
-    return folder / "adapter" if (folder / "adapter" / CONFIG).is_file() else folder
+    return adapter_in(folder) or folder
 
 
 def read_start(recipe: Recipe) -> dict[str, torch.Tensor]:

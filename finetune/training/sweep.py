@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from finetune.training.recipe import Recipe
-from finetune.training.train import ADAPTER, PROVENANCE, Data, Trained, is_first, train
+from finetune.training.train import PROVENANCE, Data, Trained, is_first, train
 from finetune.training.trainer import Listener
 from judges.data.files import atomic_write
+from judges.engines.merged import ADAPTER
 
 
 @dataclass(frozen=True, slots=True)

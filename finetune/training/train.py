@@ -23,10 +23,9 @@ from finetune.training.recipe import Recipe
 from finetune.training.trainer import AnswerTrainer, Listener, arguments
 from judges.data.files import atomic_write
 from judges.engines.chat import ChatTokenizer
-from judges.engines.merged import CONFIG, WEIGHTS
+from judges.engines.merged import ADAPTER, CONFIG, WEIGHTS
 from judges.errors import MagistrateError
 
-ADAPTER = "adapter"
 PROVENANCE = "making.json"
 
 log = logging.getLogger("magistrate.finetune")
@@ -114,7 +113,7 @@ def train(
     rate = recipe.training.learning_rates[0] if rate is None else rate
     folder.mkdir(parents=True, exist_ok=True)
     base = locate(recipe)
-    read_start(recipe)  # a folder is marked by a training that can begin
+    read_start(recipe)  # first: what cannot begin must not mark the folder as its own
     device = _device()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if is_first():  # if it fails, the launcher ends the other processes too

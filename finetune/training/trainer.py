@@ -22,6 +22,8 @@ from finetune.training import checkpoints
 from finetune.training.recipe import Recipe
 from judges.errors import MagistrateError
 
+log = logging.getLogger("magistrate.finetune")
+
 MOST_NAMED = 8
 """Rows named in a message."""
 
@@ -112,9 +114,6 @@ def arguments(
     )
 
 
-log = logging.getLogger(__name__)
-
-
 class AnswerTrainer(Trainer):
     """Trains an adapter on packed rows."""
 
@@ -133,7 +132,7 @@ class AnswerTrainer(Trainer):
     control: TrainerControl
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """Make the schedule. A warm-up that would last the whole training is cut to half of it: nothing would be learned."""
+        """Make the schedule. A warm-up as long as the training, in which hardly anything is learned, is cut to half of it."""
         if self.args.warmup_steps >= num_training_steps:
             self.args.warmup_steps = (num_training_steps - 1) // 2
             log.warning(

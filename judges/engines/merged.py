@@ -25,9 +25,17 @@ MERGING = 1
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 """The files of an adapter."""
 
+ADAPTER = "adapter"
+"""The folder of its adapter in a training's."""
+
 
 def is_adapter(folder: Path) -> bool:
     return (folder / CONFIG).is_file()
+
+
+def adapter_in(run: Path) -> Path | None:
+    """The adapter's folder, given that or a training's; ``None`` if there is no adapter."""
+    return next((folder for folder in (run, run / ADAPTER) if is_adapter(folder)), None)
 
 
 def base_name(adapter: Path) -> str:

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
+from judges.engines.merged import ADAPTER, CONFIG, adapter_in
 from judges.errors import MagistrateError, counted
 from magistrate.calls import LOCAL
 from magistrate.cli.flags import Debug, Seed, with_flags
@@ -298,7 +299,6 @@ def merge_adapter(
 
 def _adapter_of(run: Path) -> Path:
     """The adapter's folder, absolute, as the server needs it."""
-    for folder in (run, run / "adapter"):
-        if (folder / "adapter_config.json").is_file():
-            return folder.resolve()
-    raise MagistrateError(f"{run} holds no adapter: neither it nor its folder `adapter` has an adapter_config.json")
+    if (folder := adapter_in(run)) is None:
+        raise MagistrateError(f"{run} holds no adapter: neither it nor its folder `{ADAPTER}` has an {CONFIG}")
+    return folder.resolve()

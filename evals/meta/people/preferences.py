@@ -150,11 +150,13 @@ def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, 
     faults = list(compared.faults)
     if verdicts is not None:
         faults += unmatched([one.id for one in compared.pairs], verdicts)
-        if options.expected:
-            faults += _without_probabilities(compared.pairs, verdicts)
         compared = replace(compared, pairs=[one for one in compared.pairs if one.id in verdicts])
         check_enough(compared, " with a verdict")
     pairs = compared.pairs
+    probable: Choices = []
+    if verdicts is not None and options.expected:
+        probable = [probable_choice(verdicts[one.id]) for one in pairs]
+        faults += _without_probabilities([verdicts[one.id] for one in pairs], probable)
     return Preferences(
         name=compared.name,
         pairs=len(pairs),
@@ -163,7 +165,7 @@ def study(compared: ComparedSet, verdicts: Mapping[str, Verdict] | None = None, 
         undecided=sum(one.majority is None for one in pairs),
         labels=compared.whose,
         choices=chosen(compared),
-        judged=None if verdicts is None else _judged(pairs, verdicts, options),
+        judged=None if verdicts is None else _judged(pairs, verdicts, probable, options),
         raters=among_raters(compared, options),
         faults=faults,
         level=options.level,
@@ -178,7 +180,7 @@ def chosen(compared: ComparedSet) -> list[Chosen]:
     return [Chosen(name, labels[choice], counts[choice], counts[choice] / counts.total()) for name, choice in NAMES.items()]
 
 
-def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options: Options) -> Judged:
+def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], probable: Choices, options: Options) -> Judged:
     chosen: list[int | None] = []
     agree: list[float] = []
     unscored: Counter[str] = Counter()
@@ -197,7 +199,6 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
     if not all(np.isnan(agree)):
         parts.append(("orders agree", chosen, [one == 1 for one in agree]))
     parts.append(("people unanimous", chosen, unanimous))
-    probable = _probable(pairs, verdicts) if options.expected else []
     if any(choice is not None for choice in probable):
         parts += [("by probabilities", probable, everything), ("by probabilities, people unanimous", probable, unanimous)]
     confusion = Counter((choice, one.majority) for choice, one in zip(chosen, pairs, strict=True) if choice is not None)
@@ -222,16 +223,12 @@ def _judged(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict], options:
     )
 
 
-def _probable(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict]) -> Choices:
-    return [None if (verdict := verdicts.get(one.id)) is None else probable_choice(verdict) for one in pairs]
-
-
-def _without_probabilities(pairs: Sequence[Compared], verdicts: Mapping[str, Verdict]) -> list[Fault]:
+def _without_probabilities(verdicts: Sequence[Verdict], probable: Choices) -> list[Fault]:
     """Verdicts with a preference that count in no row by probabilities."""
     missing = Fault("verdict without probabilities of both orders, which `--expected` compares")
-    for one, choice in zip(pairs, _probable(pairs, verdicts), strict=True):
-        if choice is None and one.id in verdicts and verdicts[one.id].status == "scored":
-            missing.add(one.id)
+    for verdict, choice in zip(verdicts, probable, strict=True):
+        if choice is None and verdict.status == "scored":
+            missing.add(verdict.id)
     return [missing] if missing.count else []
 
 

@@ -89,14 +89,17 @@ def _group(group: Group, found: People) -> Iterator[Block]:
                 for quality, one in group.raters.items()
             ],
         )
-    told = [*group.notes, *_remarks(group.lines, group.samples, "samples", group, found), *fault_lines(group.faults)]
+    told = [*group.notes, *_remarks(group.lines, group.samples, "samples", found.rounds)]
+    if not group.referenced:
+        told += [f"{quality}: no alpha: {one.reason}" for quality, one in group.raters.items() if one.reason is not None]
+    told += fault_lines(group.faults)
     if told:
         yield Notes(told)
     if group.over_systems:
         yield Heading(f"{group.name}{part}: over {group.systems} systems", 3)
         yield "Each system's mean against people's mean of it. The intervals are of other items, not of other systems."
         yield from _coefficients(group.over_systems, list(group.raters))
-        if told := list(_remarks(group.over_systems, group.systems, "systems", group, found)):
+        if told := list(_remarks(group.over_systems, group.systems, "systems", found.rounds)):
             yield Notes(told)
     beside = published_on(group.name, referenced=group.referenced)
     if beside is not None and beside.quality in group.raters:
@@ -124,29 +127,27 @@ def _beside(group: Group, beside: Published) -> Iterator[Block]:
     yield f"The published figures are of {'the same' if same else f'all {beside.samples:,}'} samples."
 
 
-def _remarks(lines: Sequence[Line], whole: int, of: str, group: Group, found: People) -> Iterator[str]:
-    """Why a figure or an interval is missing, and what a figure does not rest on, a line a cause."""
+def _remarks(lines: Sequence[Line], whole: int, what: str, rounds: int) -> Iterator[str]:
+    """Why a figure or an interval is missing, and how many of the ``whole`` it rests on, a line a cause."""
     causes: dict[str, list[str]] = {}
     for line in lines:
         qualities: dict[str, list[str]] = {}
         for quality, all_three in line.qualities.items():
-            for said in _of(all_three.values(), whole, of, found.rounds):
+            for said in _of(all_three.values(), whole, what, rounds):
                 qualities.setdefault(said, []).append(quality)
         for said, some in qualities.items():
-            where = line.name if len(some) == len(group.raters) else f"{line.name}, {', '.join(some)}"
+            where = line.name if len(some) == len(line.qualities) else f"{line.name}, {', '.join(some)}"
             causes.setdefault(said, []).append(where)
     yield from (f"{'; '.join(which)}: {said}" for said, which in causes.items())
-    if not group.referenced and lines is group.lines:
-        yield from (f"{quality}: no alpha: {one.reason}" for quality, one in group.raters.items() if one.reason is not None)
 
 
-def _of(all_three: Collection[Association], whole: int, of: str, rounds: int) -> list[str]:
+def _of(all_three: Collection[Association], whole: int, what: str, rounds: int) -> list[str]:
     found: dict[str, None] = {}
     for one in all_three:
         if one.reason is not None:
             found[CONSTANT.get(one.reason, one.reason)] = None
         if one.value is not None and one.pairs < whole:
-            found[f"{one.pairs:,} of {whole:,} {of} have it"] = None
+            found[f"{one.pairs:,} of {whole:,} {what} have it"] = None
     # Where too many are left out, the reason that there is no interval says so.
     left_out = max((one.left_out for one in all_three if one.low is not None), default=0)
     if left_out:

@@ -164,6 +164,15 @@ def test_a_start_that_is_none_leaves_the_folder_to_another_training(tmp_path: Pa
     assert not (tmp_path / "run" / "making.json").exists()
 
 
+def test_a_warm_up_longer_than_the_training_leaves_steps_to_learn_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recipe, data = small(tmp_path, steps=4, checkpoints=2)
+    short = recipe.training.model_copy(update={"warmup_steps": 15, "schedule": "constant_with_warmup"})
+    with caplog.at_level("WARNING", "magistrate.finetune"):
+        found = train(recipe.model_copy(update={"training": short}), data, tmp_path / "run")
+    assert [one["learning_rate"] for one in found.history if "learning_rate" in one] == [0.0, 2e-3, 2e-3, 2e-3]
+    assert "the recipe warms up for longer than these 4 steps last; cut to 1" in caplog.text
+
+
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     write_recipe(tmp_path, steps=6, checkpoints=3, dropout=0)
     assert run(tmp_path, tmp_path / "one").returncode == 0
