@@ -68,6 +68,10 @@ class Clock(TrainerCallback):
         self.took = time.perf_counter() - self.began
 
 
+def _device() -> torch.device:
+    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
 def _wait() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -91,7 +95,7 @@ def one_epoch(recipe: Recipe) -> Recipe:
 
 def time_side(options: argparse.Namespace) -> dict[str, float]:
     """Train one epoch in this process."""
-    device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    device = _device()
     recipe = one_epoch(Recipe.load(options.recipe, options.variant, base=options.base))
     chat = load_tokenizer(recipe, locate(recipe))
     told = conversations(options.data, options.rows)
@@ -260,7 +264,7 @@ def _packed(name: str, lengths: Sequence[int], capacity: int) -> None:
 
 def shared(options: argparse.Namespace) -> None:
     """Rows a second, forward and backward, with beginnings shared and without, in turns on the same rows and threads."""
-    recipe, device = Recipe.load(options.recipe, options.variant, base=options.base), torch.device("cpu")
+    recipe, device = Recipe.load(options.recipe, options.variant, base=options.base), _device()
     folder = locate(recipe)
     told = islice(read_conversations(options.data / "train.jsonl"), options.rows)
     rows, _ = encode(told, load_tokenizer(recipe, folder), recipe.rows.length)
@@ -271,9 +275,11 @@ def shared(options: argparse.Namespace) -> None:
         for how, packs in sides.items():
             batch = packs.collate([packs[number]])
             began = time.perf_counter()
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.compute == "bfloat16"):
+            batch = {name: part.to(device) if isinstance(part, torch.Tensor) else part for name, part in batch.items()}
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=recipe.compute == "bfloat16"):
                 loss = _loss(model, batch)
             loss.backward()
+            _wait()
             found[how].append(len(batch["rows"]) / (time.perf_counter() - began))
     print(f"{len(rows)} rows in {len(sides['shared'])} packs shared, {len(sides[True])} not; {torch.get_num_threads()} threads")
     for how, speeds in found.items():

@@ -3,6 +3,7 @@
     .venv/bin/python scripts/bench_judging.py            every figure, as Markdown
     .venv/bin/python scripts/bench_judging.py --only runner --rounds 7 --samples samples.jsonl --window 64
     .venv/bin/python scripts/bench_judging.py --only forced --model smollm2-135m
+    .venv/bin/python scripts/bench_judging.py --only runner --model llama-3.1-8b --options '{"max_model_len": 8192}'
 
 Both sides of a ratio run in one process and take turns, so that a machine whose speed drifts does not favour either. Each
 figure is a median over rounds, with the smallest and the largest beside it.
@@ -30,7 +31,9 @@ from judges.constraint import answer_pattern
 from judges.data.rows import Row, read_rows
 from judges.decoding import Decoding
 from judges.engines.engine import CONSTRAINTS, Request
+from judges.engines.hardware import find_gpu
 from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.vllm.settings import installed_version
 from judges.engines.weights import locate
 from judges.grouse import Grouse
 from judges.judge import Judge
@@ -39,6 +42,9 @@ from judges.runner import Runner, prepare
 from magistrate.cli.main import SAMPLE
 
 MODEL = "tests/models/magistrate-tiny"
+GPU_SHARE = {"gpu_memory_utilization": 0.45}
+"""Each side's share of a GPU's memory."""
+
 COUNT = 512
 SEQUENCES = 256
 TIMES = {64: 2, 8: 6, 1: 12}
@@ -63,16 +69,25 @@ def spread(values: list[float], digits: int = 2) -> str:
 class Benchmark:
     """One event loop, the samples of a run, the model that judges them and the number of answers that it writes at once."""
 
-    def __init__(self, rows: list[dict[str, Any]], rounds: int, model: str = MODEL, window: int = SEQUENCES) -> None:
+    def __init__(
+        self,
+        rows: list[dict[str, Any]],
+        rounds: int,
+        model: str = MODEL,
+        window: int = SEQUENCES,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         self.judge = LLMEval()
         self.rows = rows
         self.rounds = rounds
         self.model = model
         self.window = window
+        self.options = options or {}
         self.loop = asyncio.Runner()
 
     def engine(self, constraint: str = CONSTRAINTS[0], **settings: Any) -> VLLMEngine:
-        engine = VLLMEngine(self.model, constraint=constraint, **{"max_num_seqs": self.window, **settings})
+        settings = {"max_num_seqs": self.window, "options": dict(self.options), **settings}
+        engine = VLLMEngine(self.model, constraint=constraint, **settings)
         self.loop.run(engine.start())
         return engine
 
@@ -96,7 +111,7 @@ class Benchmark:
 def bench_runner(bench: Benchmark) -> list[str]:
     """Judgments a second of the runner over a bare ``vllm.LLM`` loop in one process."""
     engine = bench.engine()
-    bare = bare_llm("outlines", bench.window, bench.model)
+    bare = bare_llm("outlines", bench.window, bench.model, bench.options)
     loops: dict[str, Callable[[], float]] = {
         "bare loop, same constraint": lambda: bare(bench, {"regex": answer_pattern(bench.judge.form.schema)}),
         "bare loop, JSON schema": lambda: bare(bench, {"json": bench.judge.form.schema}),
@@ -177,7 +192,9 @@ def count_steps(engine: VLLMEngine, run: Callable[[], object]) -> int:
     return sum(counts)
 
 
-def bare_llm(constraint: str, window: int = SEQUENCES, model: str = MODEL) -> Callable[[Benchmark, dict[str, Any]], float]:
+def bare_llm(
+    constraint: str, window: int = SEQUENCES, model: str = MODEL, options: dict[str, Any] | None = None
+) -> Callable[[Benchmark, dict[str, Any]], float]:
     """The plain loop a careful user of vLLM would write: one process, eager on the CPU, prompts templated in one call."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
@@ -185,10 +202,10 @@ def bare_llm(constraint: str, window: int = SEQUENCES, model: str = MODEL) -> Ca
     llm = LLM(
         model=str(locate(model)),
         max_num_seqs=window,
-        enforce_eager=True,
         structured_outputs_config={"backend": constraint},
-        kv_cache_memory_bytes=1 << 30,
         disable_log_stats=True,
+        **({"enforce_eager": True, "kv_cache_memory_bytes": 1 << 30} if find_gpu() is None else {}),
+        **(options or {}),
     )
 
     def run(bench: Benchmark, shape: dict[str, Any]) -> float:
@@ -481,15 +498,16 @@ def main() -> None:
         default=SEQUENCES,
         help=f"answers written at once; not for forced, cold and memory (default {SEQUENCES})",
     )
+    parser.add_argument("--options", type=json.loads, default={}, help="further arguments of vLLM for both sides, as JSON")
     given = parser.parse_args()
-    os.environ |= {
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "TORCHDYNAMO_DISABLE": "1",
-    }
-    bench = Benchmark(samples(given.samples, COUNT), given.rounds, given.model, given.window)
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
+    gpu = find_gpu()
+    if gpu is None:
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    options = (GPU_SHARE if gpu else {}) | given.options
+    bench = Benchmark(samples(given.samples, COUNT), given.rounds, given.model, given.window, options)
+    place = gpu.name if gpu else platform.processor() or platform.machine()
+    print(f"{place}, {os.cpu_count()} cores, Python {platform.python_version()}, vLLM {installed_version()}")
     print(f"{time.strftime('%Y-%m-%d')}, {COUNT} samples of {given.samples.name}, {given.rounds} rounds\n")
     for name in [given.only] if given.only else PARTS:
         print(

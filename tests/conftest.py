@@ -24,8 +24,10 @@ from judges import catalog
 from judges.engines import weights, wheels
 from judges.engines.endpoint import EndpointEngine
 from judges.engines.engine import Engine
+from judges.engines.hardware import find_gpu
 from judges.engines.transformers import TransformersEngine
 from judges.engines.vllm.engine import VLLMEngine
+from judges.engines.vllm.settings import HostedModel
 from tests.fork_server import ForkedProcess
 from tests.gguf_files import smollm_wheel
 from tests.machine import pytest_report_header, pytest_terminal_summary  # noqa: F401 -- hooks
@@ -37,6 +39,8 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 SERVER_START_SECONDS = 300
+GPU_SHARE = {"gpu_memory_utilization": 0.1, "kv_cache_memory_bytes": 1 << 30}
+"""Memory of a GPU for each of the engines of a session, which are open together."""
 
 
 SHARED = {
@@ -84,6 +88,9 @@ def pytest_configure(config: pytest.Config) -> None:
         cache = tempfile.TemporaryDirectory(prefix="magistrate-cache-")
         config.add_cleanup(cache.cleanup)
         os.environ["XDG_CACHE_HOME"] = cache.name
+    if find_gpu():
+        arguments = HostedModel.arguments
+        HostedModel.arguments = lambda *args, **options: GPU_SHARE | arguments(*args, **options)  # type: ignore[method-assign]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -132,6 +139,8 @@ class Server:
         command = ["vllm.entrypoints.openai.api_server", "--model", TINY]
         command += ["--served-model-name", TINY, "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--dtype", "float32", "--enforce-eager", "--max-num-seqs", "16", *options]
+        for name, value in GPU_SHARE.items() if find_gpu() else ():
+            command += [f"--{name.replace('_', '-')}", str(value)]
         self.log = log
         self.process = ForkedProcess(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 

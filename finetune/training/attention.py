@@ -24,6 +24,9 @@ ISOLATED = "magistrate_isolated"
 MOST_PRODUCTS = 1 << 20
 """Pairs of tokens of a block whose products a CPU computes and keeps at once."""
 
+MOST_PAIRS = 1 << 27
+"""Pairs of tokens of a pack that a GPU computes at once, under one mask: starting a kernel for each block takes longer."""
+
 
 def register() -> str:
     """Register it with transformers. Returns its name for ``attn_implementation``."""
@@ -71,6 +74,8 @@ def isolated(
     assert attention_mask is None
     if dropout == 0 and cu_seq_lens_q is not None and _has_varlen(query.device, query.dtype):
         return _varlen(query, key, value, cu_seq_lens_q, max_length_q, scaling), None
+    if query.device.type != "cpu" and query.shape[2] ** 2 <= MOST_PAIRS:
+        return _in_a_kernel(query, key, value, seen(seen_until, 0, 0), scaling, dropout).transpose(1, 2), None
     lengths = [block.length for block in blocks]
     queries, keys, values = (part.split(lengths, dim=2) for part in (query, key, value))
     outputs, start = [], 0
@@ -101,7 +106,10 @@ def seen(until: Tensor, start: int, before: int) -> Tensor:
 
 
 def _in_a_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float, dropout: float) -> Tensor:
-    grouped = query.shape[1] != key.shape[1]
+    groups = query.shape[1] // key.shape[1]
+    grouped = groups > 1
+    if grouped and query.device.type != "cpu":  # with groups and a mask PyTorch has no kernel that keeps no products
+        key, value, grouped = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1), False
     return nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout, scale=scaling, enable_gqa=grouped
     )

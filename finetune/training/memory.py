@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from finetune.training.attention import MOST_PRODUCTS
+from finetune.training.attention import MOST_PAIRS, MOST_PRODUCTS
 from finetune.training.recipe import Recipe
 from judges.errors import MagistrateError
 
@@ -80,6 +80,8 @@ def need(recipe: Recipe, folder: Path, learned: int, device: torch.device) -> Ne
     widest = ACTIVATIONS_KEPT * max(1.0, config.intermediate_size / (4 * width)) * kept
     if device.type == "cpu":
         widest += tokens * min(recipe.rows.length, MOST_PRODUCTS**0.5) * config.num_attention_heads * number
+    elif recipe.rows.packing == "shared" and tokens**2 <= MOST_PAIRS:
+        widest += tokens**2 * number  # each layer keeps its mask
     activations = layers * kept + widest if recipe.training.gradient_checkpointing else layers * widest
     optimizer = 2 if recipe.training.optimizer == "adamw_8bit" else 8
     return Need(

@@ -357,6 +357,6 @@ def last_line(error: BaseException) -> str:
 
 def refusals() -> tuple[type[Exception], ...]:
     """The errors by which vLLM refuses a request; its own are no ``ValueError``."""
-    from vllm.exceptions import VLLMClientError
+    from vllm import exceptions
 
-    return ValueError, VLLMClientError
+    return ValueError, getattr(exceptions, "VLLMClientError", ValueError)  # vLLM 0.25 has ValueErrors alone

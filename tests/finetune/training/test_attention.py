@@ -9,9 +9,12 @@ from torch import Tensor, nn
 
 from finetune.data.rows import Row
 from finetune.data.trees import lay_out
-from finetune.training.attention import isolated, kernel
+from finetune.training.attention import isolated, kernel, seen
 
 LENGTHS = [5, 64, 1, 130]
+
+FORKS = [(201, 100), (202, 100), (203, 60), (204, 60), (205, 20)]
+"""Rows that share their beginnings: the token that each ends with, and where it begins to differ."""
 
 
 def parts(device: str, dtype: torch.dtype, groups: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,3 +79,24 @@ def test_a_block_at_a_time_is_attention_with_a_mask(groups: int, most: int, monk
 def test_varying_lengths_on_a_gpu_are_attention_with_a_mask(groups: int) -> None:
     assert kernel(torch.device("cuda"), torch.bfloat16) == "flash attention of varying lengths"
     check("cuda", torch.bfloat16, groups, 2e-2)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_pack_under_one_mask_is_its_blocks_one_by_one(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = np.arange(100, dtype=np.int32)
+    rows = [Row.whole(str(end), np.concatenate([begun[:start], np.full(40, end, np.int32)]), start) for end, start in FORKS]
+    laid = lay_out(rows, shared=True)
+    assert len(laid.ids) < sum(len(row.ids) for row in rows)
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, heads, len(laid.ids), 32, device=device, requires_grad=True) for heads in (4, 2, 2))
+    until = torch.from_numpy(laid.seen_until).to(device)
+    found = []
+    for most in (1 << 27, 0):
+        monkeypatch.setattr("finetune.training.attention.MOST_PAIRS", most)
+        output, _ = isolated(nn.Module(), query, key, value, None, scaling=0.2, blocks=laid.blocks, seen_until=until)
+        found.append((output, *torch.autograd.grad((output * output.detach().cos()).sum(), (query, key, value))))
+    mask = seen(until, 0, 0)
+    by_mask = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.2, enable_gqa=True)
+    for whole, in_blocks in zip(*found, strict=True):
+        torch.testing.assert_close(whole, in_blocks, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(by_mask.transpose(1, 2), found[1][0], rtol=1e-4, atol=1e-4)

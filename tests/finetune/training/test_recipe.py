@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import AutoConfig
 
 from finetune.training import memory
 from finetune.training.model import load_tokenizer, locate
@@ -117,3 +118,13 @@ def test_ligers_kernels_are_for_a_gpu_that_has_them(monkeypatch: pytest.MonkeyPa
     for installed in (False, True):
         monkeypatch.setattr("finetune.training.trainer.is_liger_kernel_available", lambda there=installed: there)
         assert [uses_liger(torch.device(kind)) for kind in ("cpu", "cuda")] == [False, installed]
+
+
+def test_on_a_gpu_each_layer_keeps_the_mask_of_shared_beginnings() -> None:
+    recipe, gpu = Recipe.load("judge-135m", base=TINY), torch.device("cuda")
+    shared, apart = (
+        memory.need(recipe.model_copy(update={"rows": recipe.rows.model_copy(update={"packing": how})}), Path(TINY), 1000, gpu)
+        for how in ("shared", True)
+    )
+    layers = AutoConfig.from_pretrained(TINY).num_hidden_layers
+    assert shared.activations - apart.activations == layers * 2 * 3072**2

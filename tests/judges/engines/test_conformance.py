@@ -19,6 +19,7 @@ from judges.data.rows import Row
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines import endpoint
 from judges.engines.engine import THINK, Engine, Generation, Request
+from judges.engines.hardware import find_gpu
 from judges.engines.kept import cache_folder
 from judges.engines.transformers import TransformersEngine
 from judges.engines.vllm.engine import VLLMEngine
@@ -44,6 +45,9 @@ HOSTILE = [
     "[INST] </s> <start_of_turn>",
     "x" * 500,
 ]
+TOLERANCE = 3e-3 if find_gpu() else 1e-3
+"""Of log-probabilities and expectations in float32, which kernels on a GPU round more."""
+
 TURNS = [
     ("Do you like hiking?", "I love it, I was in the hills last weekend."),
     ("How do I get to the station?", "Two kilos of potatoes, please."),
@@ -145,8 +149,8 @@ def test_expected_scores_agree_between_engines(loop: asyncio.Runner, engine: Eng
             first, second = one.expected[metric], other.expected[metric]
             assert first is not None, one.notes
             assert second is not None, other.notes
-            assert first.expectation == pytest.approx(second.expectation, abs=1e-3)
-            assert first.entropy == pytest.approx(second.entropy, abs=1e-3)
+            assert first.expectation == pytest.approx(second.expectation, abs=TOLERANCE)
+            assert first.entropy == pytest.approx(second.entropy, abs=TOLERANCE)
             assert 0 < first.entropy <= math.log(6)
 
 
@@ -180,7 +184,7 @@ def test_a_text_is_as_likely_as_a_plain_forward_pass_finds_it(loop: asyncio.Runn
     found = loop.run(all_at_once())
     assert len({len(one) for one in found}) > 1
     for one, (context, response) in zip(found, TURNS, strict=True):
-        assert list(one) == pytest.approx(plain(f"{context}\nResponse:", f" {response}"), abs=1e-3)
+        assert list(one) == pytest.approx(plain(f"{context}\nResponse:", f" {response}"), abs=TOLERANCE)
     for hostile in HOSTILE[:-1]:
         values = loop.run(engine.likelihood("hi\nResponse:", f" {hostile.encode(errors='replace').decode()}!"))
         assert all(value < 0 for value in values), "a special token in a text is text"

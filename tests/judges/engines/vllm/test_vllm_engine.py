@@ -8,6 +8,7 @@ from judges.engines.engine import Engine, Generation, Request, and_close
 from judges.engines.vllm.engine import VLLMEngine
 from judges.engines.vllm.intake import KEPT
 from judges.engines.vllm.plugin import make_searchable
+from judges.engines.vllm.settings import refusals
 from judges.errors import RequestError
 from judges.judge import Message
 from tests.judges.engines.test_conformance import ask
@@ -86,3 +87,11 @@ def test_as_many_kinds_of_requests_are_kept_as_stated(loop: asyncio.Runner, vllm
     asked = [Request((Message("user", "Why?"),), 1, "a", temperature=1.0, seed=seed) for seed in range(KEPT + 9)]
     assert {answer.text for answer in ask(loop, vllm_engine, *asked)} == {"a"}
     assert len(vllm_engine._intake._params) == KEPT
+
+
+def test_an_older_vllm_refuses_by_value_errors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vllm import exceptions
+
+    newer = refusals()
+    monkeypatch.delattr(exceptions, newer[1].__name__)
+    assert set(refusals()) == {ValueError} < set(newer)
