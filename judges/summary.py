@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from judges.engines.engine import Usage
 from judges.intervals import jeffreys, student
@@ -26,6 +27,16 @@ class Mean:
         delta = value - self.mean
         self.mean += delta / self.count
         self.squares += delta * (value - self.mean)
+
+    def merge(self, other: Mean) -> None:
+        """Add the values of another (Chan, Golub and LeVeque, 1983)."""
+        count = self.count + other.count
+        if not count:
+            return
+        delta = other.mean - self.mean
+        self.squares += other.squares + delta * delta * self.count * other.count / count
+        self.mean += delta * other.count / count
+        self.count = count
 
     def interval(self, legal: Collection[Score] = ()) -> tuple[float, float] | None:
         """The mean's 95% confidence interval, as far as it lies within the scale.
@@ -100,6 +111,46 @@ class Summary:
                 self.absent[metric] += 1
             else:
                 self.labels.setdefault(metric, Counter())[score] += 1
+
+    def merge(self, other: Summary) -> None:
+        """Add another tally."""
+        self.scored += other.scored
+        self.recovered += other.recovered
+        self.usage += other.usage
+        self.unscored.update(other.unscored)
+        self.absent.update(other.absent)
+        self.fingerprints.update(other.fingerprints)
+        for metric, mean in other.means.items():
+            self.means.setdefault(metric, Mean()).merge(mean)
+        for metric, labels in other.labels.items():
+            self.labels.setdefault(metric, Counter()).update(labels)
+
+    def as_fields(self) -> dict[str, Any]:
+        """The tally as a JSON object."""
+        return {
+            "scored": self.scored,
+            "recovered": self.recovered,
+            "unscored": dict(self.unscored),
+            "absent": dict(self.absent),
+            "fingerprints": dict(self.fingerprints),
+            "usage": asdict(self.usage),
+            "means": {metric: asdict(mean) for metric, mean in self.means.items()},
+            "labels": {metric: dict(labels) for metric, labels in self.labels.items()},
+        }
+
+    @classmethod
+    def from_fields(cls, content: Mapping[str, Any]) -> Summary:
+        """Read what ``as_fields`` made."""
+        return cls(
+            scored=content["scored"],
+            recovered=content["recovered"],
+            unscored=Counter(content["unscored"]),
+            absent=Counter(content["absent"]),
+            fingerprints=Counter(content["fingerprints"]),
+            usage=Usage(**content["usage"]),
+            means={metric: Mean(**mean) for metric, mean in content["means"].items()},
+            labels={metric: Counter(labels) for metric, labels in content["labels"].items()},
+        )
 
     def mean_of(self, metrics: Sequence[str]) -> float | None:
         """The mean of metrics' means, each by the same weight; ``None`` if one has no value or there are no metrics."""

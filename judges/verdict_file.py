@@ -18,12 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from judges.data.files import atomic_write
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
 from judges.upgrades import explained
 from judges.verdict import Fingerprint, Verdict, besides_hardware
-from judges.verdict_lines import CORRECT, check_judge, check_scores, known_fingerprints, sidecar
+from judges.verdict_lines import CORRECT, check_judge, check_scores, known_fingerprints, sidecar, write_fingerprints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -304,7 +303,7 @@ class VerdictFile:
         """Write the fields of the fingerprint to the file beside the verdicts."""
         known = known_fingerprints(self.path) | {self.fingerprint.digest: self.fingerprint.fields()}
         try:
-            atomic_write(sidecar(self.path), json.dumps(known, indent=2) + "\n")
+            write_fingerprints(self.path, known)
         except OSError as error:
             raise _unwritable(sidecar(self.path), error) from error
 

@@ -102,7 +102,9 @@ def renamed(row: Row, columns: Mapping[str, str]) -> Row:
     sample = row.sample
     found = {name: value_at(sample, column, ABSENT) for name, column in columns.items()}
     moved = {name: value for name, value in found.items() if value is not ABSENT}
-    name = row_id({**sample, **moved}, row.number) if "id" in moved else row.id
+    name = row.id
+    if "id" in moved:  # without an id in that column a row is known as one without an id, in whatever way its reader does that
+        name = row_id(moved, row.number if own_id(sample) else row.id)
     missing = [columns[name] for name in columns if name not in moved]
     if missing:
         return replace(row, sample=None, id=name, problem=f"{row.place}: column `{missing[0]}` is missing or empty")
@@ -131,13 +133,24 @@ def _count(path: Path) -> int | None:
 
 
 def _row(path: Path, number: int, content: Any) -> Row:
-    place = f"{path.name} row {number}"
+    return row_at(f"{path.name} row {number}", number, content, number)
+
+
+def row_at(place: str, name: str | int, content: Any, number: int) -> Row:
+    """Make a row of what a reader found.
+
+    Args:
+        place: File and row, for messages.
+        name: Its id, if it has none of its own.
+        content: Its fields, or a ``ValueError`` for a row that cannot be read.
+        number: Its number, from 1.
+    """
     if isinstance(content, ValueError):
         readable = {"id": content.id} if isinstance(content, RowError) else {}
-        return Row(row_id(readable, number), place, None, f"{place}: {content}", number)
+        return Row(row_id(readable, name), place, None, f"{place}: {content}", number)
     if not isinstance(content, dict):
-        return Row(str(number), place, None, f"{place}: a sample must be an object, not {kind_of(content)}", number)
-    return Row(row_id(content, number), place, content, number=number)
+        return Row(row_id({}, name), place, None, f"{place}: a sample must be an object, not {kind_of(content)}", number)
+    return Row(row_id(content, name), place, content, number=number)
 
 
 def row_of(sample: Sample, number: int) -> Row:
@@ -176,8 +189,7 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
         for number, line in enumerate(file, start=1):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if line.strip():
-                content = _parse(line)
-                yield number, _with_id(content, line) if isinstance(content, RepeatedKeyError) else content
+                yield number, parse_line(line)
 
 
 def _with_id(error: RepeatedKeyError, line: bytes) -> ValueError:
@@ -185,6 +197,12 @@ def _with_id(error: RepeatedKeyError, line: bytes) -> ValueError:
     pairs = json.loads(line, object_pairs_hook=list)
     ids = [pair[1] for pair in pairs if isinstance(pair, tuple) and pair[0] == "id"]
     return RowError(str(error), ids[0]) if len(ids) == 1 else error
+
+
+def parse_line(line: bytes) -> Any:
+    """The content of a line of JSON, or a ``ValueError`` that says why it cannot be read."""
+    content = _parse(line)
+    return _with_id(content, line) if isinstance(content, RepeatedKeyError) else content
 
 
 def _parse(line: bytes) -> Any:
@@ -322,7 +340,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
             for content in batch.to_pylist():
                 number += 1
                 yield number, content
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:  # values that Python does not have raise its own
         raise MagistrateError(f"{path} is not a readable Parquet file: {error}") from error
 
 
