@@ -20,7 +20,7 @@ from evals.data.tasks import Fault
 from judges.data.rows import read_rows
 from judges.errors import MagistrateError
 from judges.pairwise import Pairwise
-from judges.verdict_lines import numbered_lines, numbered_verdicts
+from judges.verdict_lines import MANIFEST, PARQUET, numbered_lines, numbered_verdicts, place_of
 
 OWN = ("judge", "status", "scores", "fingerprint")
 """Fields by which a verdict of Magistrate's is known."""
@@ -96,14 +96,14 @@ class _Gathering:
         for number, verdict in numbered_verdicts(path, Pairwise()):
             if verdict.judge != Pairwise.name:
                 raise MagistrateError(
-                    f"{path} line {number}: judge `{verdict.judge}` compares no pairs; an arena needs `pairwise`"
+                    f"{place_of(path, number)}: judge `{verdict.judge}` compares no pairs; an arena needs `pairwise`"
                 )
             pair = self._pairs.get(verdict.id) if self._pairs is not None else None
             game = pair.game if pair else game_of(verdict.id)
             if game is None:
                 raise MagistrateError(
-                    f"{path} line {number}: verdict `{verdict.id}` does not tell who was compared; give the samples it judged, "
-                    "with `question_id`, `model_a` and `model_b`, as `--pairs FILE`"
+                    f"{place_of(path, number)}: verdict `{verdict.id}` does not tell who was compared; give the "
+                    "samples it judged, with `question_id`, `model_a` and `model_b`, as `--pairs FILE`"
                 )
             if verdict.id in seen:
                 again.add(verdict.id)
@@ -167,7 +167,13 @@ def _read_pairs(path: Path) -> dict[str, _Pair]:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file begins with a verdict of Magistrate's."""
+    """Whether a file begins with a verdict of Magistrate's, or a folder holds them."""
+    if path.is_dir():
+        return (path / MANIFEST).is_file()
+    if path.suffix.lower() == PARQUET:
+        from judges.units.tables import has_columns
+
+        return has_columns(path, OWN)
     if path.suffix.lower() not in (".jsonl", ".ndjson") or not path.exists():
         return False
     _, first = next(chain(numbered_lines(path), [(0, b"")]))

@@ -16,7 +16,7 @@ from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.runner import prepare
 from judges.verdict import Verdict
-from judges.verdict_lines import check_scores, known_fingerprints, numbered_verdicts
+from judges.verdict_lines import check_scores, known_fingerprints, numbered_verdicts, place_of
 
 
 def read_verdicts(path: Path, judge: Judge | None = None) -> dict[str, Verdict]:
@@ -36,7 +36,8 @@ def read_verdicts(path: Path, judge: Judge | None = None) -> dict[str, Verdict]:
         check_scores(verdict, usual.get(verdict.fingerprint), path, number)
         if verdict.id in found:
             raise MagistrateError(
-                f"{path} line {number}: id `{verdict.id}` has two verdicts; give one judge's, of samples with ids of their own"
+                f"{place_of(path, number)}: id `{verdict.id}` has two verdicts; "
+                "give one judge's, of samples with ids of their own"
             )
         found[verdict.id] = verdict
     if not found:

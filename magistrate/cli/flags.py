@@ -101,6 +101,13 @@ def _described(field: FieldInfo, words: str | None) -> object:
 
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="Samples: .jsonl, .json, .csv, .parquet, .xlsx; `-`; hf://NAME.")]
+Samples = Annotated[
+    Path,
+    typer.Argument(
+        metavar="INPUT",
+        help="Samples: .jsonl, .json, .csv, .parquet, .xlsx; `-`; hf://NAME; or, judged in units, a folder, pattern or bucket.",
+    ),
+]
 Limit = Annotated[int | None, typer.Option(help="Only the first rows, this many.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.", min=0)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and what libraries print.")]
@@ -231,7 +238,8 @@ class RunFlags:
     """Where verdicts go, and when a run counts as failed."""
 
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="The file of verdicts, a line each; `-` writes them to standard output.")
+        Path,
+        typer.Option("-o", "--output", help="The file of verdicts, a line each (of units a folder); `-`: standard output."),
     ] = Path("verdicts.jsonl")
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,7 @@ from magistrate.cli.flags import (
     JudgeFlags,
     RowFlags,
     RunFlags,
+    Samples,
     ServerUrl,
     Source,
     with_flags,
@@ -53,7 +55,9 @@ from magistrate.cli.serve import keys, serve
 from magistrate.cli.share import check_share
 from magistrate.cli.stopping import stopping_command
 from magistrate.cli.studies import generate, qualeval, with_judge_model
-from magistrate.cli.terminal import cli_errors, opening, pairs
+from magistrate.cli.terminal import UNITS_ARE_KEPT, cli_errors, opening, pairs
+from magistrate.cli.unit_flags import UnitFlags, check_lines, folder_of, goes_to_folder
+from magistrate.cli.verdicts import verdicts
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 judges = typer.Typer(invoke_without_command=True)
@@ -64,6 +68,7 @@ app.add_typer(qualeval, name="qualeval")
 app.add_typer(finetune, name="finetune")
 app.add_typer(arena, name="arena")
 app.add_typer(meta, name="meta")
+app.add_typer(verdicts, name="verdicts")
 app.command()(generate)
 finetune.command()(augment)
 judges.command("card")(card)
@@ -90,21 +95,26 @@ def main(
 @app.command()
 @with_flags()
 def score(
-    source: Source,
+    source: Samples,
     judging: JudgeFlags,
     engine: EngineSettings,
     decoding: Decoding,
     rows: RowFlags,
     run: RunFlags,
+    units: UnitFlags,
     dry_run: DryRun = False,
 ) -> None:
-    """Judge every sample of a file. The same command again resumes a stopped run."""
+    """Judge every sample of a file, or of a folder's files. The same command again resumes a stopped run."""
     from magistrate.cli.output import preview_result, result_of, stopped
     from magistrate.cli.report import outcome_fields, print_outcome
     from magistrate.cli.scoring import Scoring, score_file
     from magistrate.remote import open_backend, usual_judge
 
+    if goes_to_folder(source, run.output, units, on_ray=engine.ray is not None):
+        _score_units(source, judging, engine, decoding, rows, run, units, dry_run=dry_run)
+        return
     with cli_errors(debug=run.debug, stopped=stopped(run)):
+        check_lines(run.output)
         with (
             preview_result(run) if dry_run else result_of(run) as result,
             previewed(engine, result.file, wanted=dry_run) as (engine, output),
@@ -127,6 +137,46 @@ def score(
             else:
                 print_outcome(result.summary, outcome, run.output)
         check_share(outcome.summary, run.fail_under)
+
+
+def _score_units(
+    source: Path,
+    judging: JudgeFlags,
+    engine: EngineSettings,
+    decoding: Decoding,
+    rows: RowFlags,
+    run: RunFlags,
+    units: UnitFlags,
+    *,
+    dry_run: bool,
+) -> None:
+    """``score``, where verdicts go to a folder."""
+    from magistrate.cli.output import result_of
+    from magistrate.cli.units import Plan, check_faults, check_flags, print_units, score_units, score_units_on_ray, units_fields
+    from magistrate.remote import open_backend, usual_judge
+
+    with cli_errors(debug=run.debug, stopped=UNITS_ARE_KEPT):
+        check_flags(rows, run, dry_run=dry_run)
+        run = replace(run, output=folder_of(run.output))
+        with result_of(run) as result:
+            name = judging.judge or usual_judge(engine)
+            judge = catalog.open_judge(name, judging.options(), **judging.own_options(name))
+            model = with_judge_model(engine, name, silent=run.quiet)
+            plan = Plan.of(source, run.output, judge, units, rows.columns())
+            if model.ray is not None:
+                from magistrate.ray import Asked
+
+                tally = score_units_on_ray(plan, Asked(judge, model, decoding), result.progress, debug=run.debug)
+            else:
+                with opening(debug=run.debug, silent=run.quiet):
+                    backend = open_backend(name, judge, model, decoding, None)
+                tally = asyncio.run(and_close(score_units(plan, backend, result.progress, debug=run.debug), backend))
+            if run.as_json:
+                result.write(units_fields(tally, judge.legal, run.output))
+            else:
+                print_units(result.summary, tally, judge.legal, run.output)
+        check_faults(tally)
+        check_share(tally.summary, run.fail_under)
 
 
 @app.command()
@@ -210,7 +260,7 @@ def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric:
 @app.command()
 @with_flags()
 def view(
-    verdicts: Annotated[Path, typer.Argument(metavar="FILE", help="A file of verdicts.")],
+    verdicts: Annotated[Path, typer.Argument(metavar="VERDICTS", help="Verdicts: a file, or a folder of units' verdicts.")],
     judging: JudgeFlags,
     source: Annotated[
         Path | None, typer.Option("--input", help="The samples, to show prompts where the run did not keep them.")
@@ -227,7 +277,8 @@ def view(
     with cli_errors(debug=debug):
         if output is None and verdicts == STANDARD_OUTPUT:
             raise MagistrateError("give the page a name with `-o`: the verdicts come from standard input")
-        check_file(local(verdicts))
+        if not verdicts.is_dir():
+            check_file(local(verdicts))
         page = verdicts.with_suffix(".html") if output is None else output
         check_page(page, verdicts, source)
         count = view_file(verdicts, page, source, judging, pairs(field, "--field", "field=column"), encoding)

@@ -75,7 +75,7 @@ class PreviewEngine(Engine):
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
-        self._real = EngineSettings(**settings.model_dump()).open()
+        self._real = EngineSettings(**settings.model_dump()).without_cluster().open()
         self.concurrency, self.max_alternatives = self._real.concurrency, self._real.max_alternatives
         self._chat: ChatTokenizer | None = None
 

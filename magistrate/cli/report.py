@@ -31,9 +31,7 @@ def print_outcome(console: Console, outcome: Outcome, output: Path) -> None:
         console.print(f"mean of the {len(outcome.averaged)} metrics: {shown}; answers that could be read: {parsed:.1%}")
     if outcome.tally.judged:
         tally = outcome.tally
-        console.print(
-            f"{tally.judged:,} judged in {tally.judging:.1f} s, {_speed(tally)}, after {tally.loading:.1f} s of loading"
-        )
+        console.print(f"{tally.judged:,} judged in {tally.judging:.1f} s, {speed(tally)}, after {tally.loading:.1f} s of loading")
     if outcome.tally.kept:
         console.print(f"{outcome.tally.kept:,} had been judged by an earlier run")
     if mixed := mixture(outcome.summary, output):
@@ -148,7 +146,7 @@ def _print_place(console: Console, output: Path) -> None:
         console.print(f"verdicts: {output}", markup=False, highlight=False)
 
 
-def _speed(tally: Tally) -> str:
+def speed(tally: Tally) -> str:
     """The speed as a number of at least one: judgments a second, or seconds a judgment."""
     if 0 < tally.judged < tally.judging:
         return f"{tally.judging / tally.judged:.1f} s a judgment"

@@ -19,6 +19,7 @@ from judges.extras import naming_extras
 from magistrate.cli.stopping import exit_status
 
 JUDGED_IS_KEPT = "what is judged is kept, and the same command resumes"
+UNITS_ARE_KEPT = "units judged to their end are kept, and the same command resumes"
 ANSWERED_IS_KEPT = "what is answered is kept, and the same command resumes"
 """What remains after a stop, for ``cli_errors``."""
 

@@ -152,7 +152,7 @@ def test_bad_arguments_are_one_sentence_before_anything_is_loaded(tmp_path: Path
     assert_one_sentence(score(rows, output, "--field", "a=b", "--field", "a=c"), "is given twice")
     assert_one_sentence(score(rows, output, "--model", "/no/model"), "there is no model at /no/model")
     assert_one_sentence(score(rows, tmp_path / "text.txt" / "v.jsonl"), "cannot be written")
-    assert_one_sentence(score(rows, tmp_path), "is a folder")
+    assert_one_sentence(score(rows, tmp_path), "holds the samples; give `-o` another folder")
     assert_one_sentence(score(rows, rows, "--overwrite"), "holds the samples")
     assert read(rows) == [{"context": "a", "response": "b"}]
     assert time.monotonic() - began < 12 * 20

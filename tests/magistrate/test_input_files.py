@@ -48,12 +48,6 @@ def listening(folder: Path, suffix: str) -> Path:
     return path
 
 
-def directory(folder: Path, suffix: str) -> Path:
-    path = folder / f"folder{suffix}"
-    path.mkdir()
-    return path
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path, command: str) -> None:
     suffix = {"score --judge": ".toml", "generate --config": ".toml", "jury": ".toml"}.get(command, ".jsonl")
@@ -61,10 +55,10 @@ def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path, command: str) -> 
     refused(tmp_path, command, pipe(tmp_path, suffix), told)
 
 
-@pytest.mark.parametrize("make", [device, listening, directory])
+@pytest.mark.parametrize("make", [device, listening])
 def test_what_is_no_file_is_refused(tmp_path: Path, make: object) -> None:
     assert callable(make)
-    kind = {device: "a device", listening: "a socket", directory: "a folder"}[make]
+    kind = {device: "a device", listening: "a socket"}[make]
     refused(tmp_path, "score", make(tmp_path, ".jsonl"), f"is {kind}")
 
 

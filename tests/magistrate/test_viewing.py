@@ -172,7 +172,7 @@ def test_what_cannot_be_viewed_is_a_sentence(tmp_path: Path) -> None:
         page.touch()
         assert_one_sentence(magistrate("view", output, "-o", page), "is an input")
     assert_one_sentence(magistrate("view", output, "-o", "-"), "is not the name of a file")
-    assert_one_sentence(magistrate("view", tmp_path), "is a folder")
+    assert_one_sentence(magistrate("view", tmp_path), "holds no verdicts of units")
     empty = write(tmp_path / "empty.jsonl", [])
     (tmp_path / "empty.html").write_text("precious")
     assert_one_sentence(magistrate("view", empty), "holds no verdicts")

@@ -194,7 +194,7 @@ def test_files_that_do_not_belong_together_are_told(made: Made) -> None:
     twice = write_verdicts(made.folder / "twice.jsonl", [made.verdicts[0], made.verdicts[0]])
     with pytest.raises(MagistrateError, match="line 2: id `s0` has two verdicts"):
         estimate(twice, labels)
-    with pytest.raises(MagistrateError, match="line 1 is not a Magistrate verdict"):
+    with pytest.raises(MagistrateError, match="verdicts are read from JSON lines, Parquet or a folder of units, not from CSV"):
         estimate(labels, labels)
     with pytest.raises(MagistrateError, match="cannot be read"):
         estimate(made.folder / "none.jsonl", labels)
