@@ -5,7 +5,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install -qq --no-input
 export PYTHONDONTWRITEBYTECODE =
 SAMPLE = magistrate/sample/dialogues.jsonl
 
-.PHONY: setup model demo demo-server test stress lint figures clean
+.PHONY: setup model demo demo-ray demo-server test stress lint figures clean
 
 setup: .venv/.ready
 
@@ -24,6 +24,10 @@ model: setup
 
 demo: model
 	@.venv/bin/magistrate score $(SAMPLE) --judge llm-eval --output demo-verdicts.jsonl --overwrite
+
+# A Ray cluster of three nodes on this machine, one of which is killed on the way.
+demo-ray: model
+	@.venv/bin/python scripts/demo_ray.py
 
 demo-server: model
 	@.venv/bin/python scripts/demo_server.py

@@ -5,10 +5,21 @@ Every message says what was wrong, where, and what to do about it. The command l
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class MagistrateError(Exception):
     """An error that a user can act on. Its text is one clear sentence."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send it to another process with its text, whatever its constructor takes."""
+        return _received, (type(self), self.args, self.__dict__)
+
+
+def _received(kind: type[MagistrateError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> MagistrateError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(fields)
+    return error
 
 
 class SampleError(MagistrateError):

@@ -56,6 +56,9 @@ class EngineSettings(Settings):
         deterministic: Whether answers do not depend on what else is asked at the same time, for ``vllm`` on a GPU.
         forced_tokens: Whether tokens that the constraint forces are computed in one step, for ``vllm`` on a CPU. Answers are the
             same without.
+        ray: Address of a Ray cluster whose nodes run the engine; ``auto`` takes the one that this machine belongs to, or makes
+            one of this machine.
+        actors: Number of engines on the cluster; by default as many as it has room for.
     """
 
     noun: ClassVar[str] = "engine setting"
@@ -78,6 +81,13 @@ class EngineSettings(Settings):
     gpu_memory: float | None = Field(None, gt=0, le=1, description="Share of the GPU's memory to use, for vLLM.")
     deterministic: bool = Field(False, description="Batch-invariant kernels, for vLLM on a GPU; slower.")
     forced_tokens: bool = Field(True, description="Compute tokens that the constraint forces in one step, for vLLM on a CPU.")
+
+    ray: str | None = Field(
+        None,
+        min_length=1,
+        description="The Ray cluster that runs it, an address; `auto` finds one, or makes one of this machine.",
+    )
+    actors: int | None = Field(None, ge=1, description="Engines on the Ray cluster; as many as it has room for.")
 
     def given(self) -> dict[str, Any]:
         """The settings that differ from their defaults, without the model."""
@@ -107,7 +117,8 @@ class EngineSettings(Settings):
     def meaningless(self) -> list[str]:
         """The settings that are given, and that mean nothing to the engine or the server."""
         if self.server is None:
-            return [name for name in self.given() if name in MEANINGLESS[self.engine]]
+            of_cluster = {"actors"} if self.ray is None else set()
+            return [name for name in self.given() if name in MEANINGLESS[self.engine] | of_cluster]
         return [name for name in self.given() if name != "server" and (name, self.engine) != ("engine", "endpoint")]
 
     def check(self) -> None:
@@ -118,10 +129,19 @@ class EngineSettings(Settings):
         """
         if meaningless := self.meaningless():
             flags = ", ".join(f"`{self.flag(name)}`" for name in meaningless)
-            where = f"for engine `{self.engine}`"
+            where = "without `--ray`" if meaningless == ["actors"] else f"for engine `{self.engine}`"
             if self.server is not None:
                 where = "with `--server`, whose models.toml says how its models run"
             raise MagistrateError(f"{flags} has no meaning {where}")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the engine takes, where there are any: as many as share a layer, none if its model runs elsewhere."""
+        return 0 if self.engine == "endpoint" or self.server is not None else self.tensor_parallel or 1
+
+    def without_cluster(self) -> Self:
+        """The same engine on this machine."""
+        return self.model_copy(update={"ray": None, "actors": None})
 
     def relative_to(self, folder: Path) -> Self:
         """The settings as a file in ``folder`` means them: a model's path is relative to the file, if there is such a model."""
@@ -147,6 +167,10 @@ class EngineSettings(Settings):
             EngineError: The model does not exist, or the engine is not installed.
         """
         self.check()
+        if self.ray is not None:
+            from judges.engines.cluster import ClusterEngine
+
+            return ClusterEngine(self.without_cluster(), self.ray, gpus=self.gpus, actors=self.actors)
         options = self.engine_options()
         if self.server is not None or self.engine == "endpoint":
             base_url = self.base_url if self.server is None else f"{self.server.rstrip('/')}/v1"

@@ -54,7 +54,7 @@ class ModelSpec(EngineSettings):
     def _fits(self) -> ModelSpec:
         given = self.model_fields_set
         others = ONLY_VLLM if self.engine != "vllm" else frozenset()
-        meaningless = (MEANINGLESS[self.engine] - {"base_url"} | others | {"server"}) & given
+        meaningless = (MEANINGLESS[self.engine] - {"base_url"} | others | {"server", "ray", "actors"}) & given
         if meaningless:
             names = sorted(type(self).model_fields[name].alias or name for name in meaningless)
             raise ValueError(f"{', '.join(names)} has no meaning for engine {self.engine}")

@@ -86,7 +86,7 @@ class AsyncVLLMEngine(Engine):
         self._sleeps = sleeps
         self.hosted = HostedModel(model, **settings)
         self.calibration = read_calibration(self.hosted.folder)
-        self.concurrency = 2 * self.hosted.max_num_seqs
+        self.concurrency = self.hosted.concurrency
         self.client: Any = None
         self.guard: PatternGuard | None = None
         self._apart = ThreadPoolExecutor(1, "long prompts")

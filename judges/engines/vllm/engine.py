@@ -44,7 +44,7 @@ class VLLMEngine(LocalEngine):
         super().__init__()
         self.hosted = HostedModel(model, **settings)
         self.calibration = read_calibration(self.hosted.folder)
-        self.concurrency = 2 * self.hosted.max_num_seqs
+        self.concurrency = self.hosted.concurrency
         self._jobs: dict[str, Job] = {}
         self._number = 0
 

@@ -196,6 +196,11 @@ class HostedModel:
         )
 
     @property
+    def concurrency(self) -> int:
+        """Requests that keep vLLM busy: twice the answers that its copies write at once."""
+        return 2 * self.max_num_seqs * int(self.options.get("data_parallel_size", 1))
+
+    @property
     def batch_invariant(self) -> bool:
         """Whether its kernels are batch-invariant."""
         return self.deterministic or ALWAYS_BATCH_INVARIANT
