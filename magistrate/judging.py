@@ -55,7 +55,7 @@ async def judge_async(
     with naming_extras():
         if judge is None and isinstance(engine, Engine):
             raise MagistrateError("name the judge of a given engine, for example `llm-eval`")
-        how, decoding = _settings(engine, settings)
+        how, decoding = settings_of(engine, settings)
         _check_limit(limit)
         asked, name = _opened(judge, options or {}, how)
         fit = _Fit(asked, fields or {}, Path(samples).name if isinstance(samples, str | Path) else "the input")
@@ -110,7 +110,7 @@ def judge(
     return run(judged())
 
 
-def _settings(engine: Engine | str | None, given: Mapping[str, Any]) -> tuple[EngineSettings, Decoding]:
+def settings_of(engine: Engine | str | None, given: Mapping[str, Any]) -> tuple[EngineSettings, Decoding]:
     """The settings of the engine, whose model is the embedded judge if none is named, and those of how answers are written.
 
     Raises:

@@ -32,6 +32,7 @@ from judges.units.stores import Store
 from judges.units.tables import read_facts, schema_of, table_of, verdict_of
 from judges.units.units import Unit
 from judges.verdict import Verdict
+from magistrate.judging import settings_of
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -109,9 +110,8 @@ def judge(
     Raises:
         MagistrateError: There is no such judge, option or setting; or, as the dataset is read, no engine can start.
     """
-    ours = {name: value for name, value in settings.items() if name in EngineSettings.model_fields}
-    decoding = Decoding.of(**{name: value for name, value in settings.items() if name not in ours})
-    asked = Asked(judge, EngineSettings.of(model=model, **ours).with_judge(), decoding, options or {}, fields or {})
+    engine, decoding = settings_of(settings.pop("engine", None), {"model": model, **settings})
+    asked = Asked(judge, engine, decoding, options or {}, fields or {})
     asked.open_judge()
     judged = dataset.map_batches(
         _RowActor,

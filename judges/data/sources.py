@@ -20,6 +20,15 @@ _MAGIC = ((b"PAR1", ".parquet"), (b"PK\x03\x04", ".xlsx"), (b"[", ".json"), (b"{
 """First bytes of standard input to the suffix of its kind; anything else is CSV."""
 
 
+WILD = "*?["
+"""Signs by which a path is a pattern."""
+
+
+def is_pattern(place: str) -> bool:
+    """Whether a path stands for all that match it, unless there is a file of that name."""
+    return any(sign in place for sign in WILD)
+
+
 def hub_name(path: Path | str) -> str | None:
     """The name of a data set behind ``hf://``, of which a path keeps one slash or, at its end, none; ``None`` for a file."""
     head, colon, name = str(path).partition(":")

@@ -41,7 +41,7 @@ def connect(address: str, *, debug: bool = False) -> None:
         debug: Whether workers may print what libraries do.
 
     Raises:
-        MagistrateError: There is none at the address.
+        MagistrateError: No cluster answers at the address.
     """
     if ray.is_initialized():
         return

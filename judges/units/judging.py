@@ -20,7 +20,7 @@ from judges.summary import Summary
 from judges.units.rows import rows_of
 from judges.units.stores import Store
 from judges.units.tables import Facts, parquet, read_verdicts, schema_of
-from judges.units.units import Unit, digests
+from judges.units.units import Unit, digest_or_fault, digests
 from judges.verdict import Verdict
 
 
@@ -238,10 +238,10 @@ class UnitJudging:
 
     def _write(self, unit: Unit, verdicts: Sequence[Verdict], facts: Facts) -> bool:
         """Write a unit's file, unless the unit is no longer what was read."""
-        _, now = next(digests(self._source, [unit]))
-        if now == facts.unit:
+        unchanged = digest_or_fault(self._source, unit) == facts.unit
+        if unchanged:
             self._target.write(unit.name, parquet(verdicts, self._schema, facts))
-        return now == facts.unit
+        return unchanged
 
 
 def check_unchanged(target: Store, unit: Unit, facts: Facts, name: str) -> None:

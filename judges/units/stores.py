@@ -16,12 +16,11 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from judges.data.files import atomic_write, check_file
+from judges.data.sources import is_pattern
 from judges.errors import MagistrateError, reason_of
 
 DONE = ".done"
 """Suffix of the empty object that says that another is whole, in a bucket, where nothing can be renamed."""
-
-WILD = "*?["
 
 
 @dataclass(frozen=True)
@@ -145,12 +144,10 @@ class Store:
             finally:
                 scratch.unlink(missing_ok=True)
 
-    def remove(self, name: str) -> None:
-        """Remove a file, in a bucket its mark of wholeness first."""
-        with self._naming(name, "removed"):
-            for path in (self._path(name) + DONE, self._path(name)):
-                if self.system.exists(path):
-                    self.system.rm_file(path)
+    def holds(self, other: Store, name: str) -> bool:
+        """Whether this is a folder of another store, and has a file of that."""
+        within = self.is_local == other.is_local and self.root.startswith(f"{other.root}/")
+        return within and other._path(name).startswith(f"{self.root}/")
 
     def place(self, name: str) -> str:
         """The path or address of a file, for messages."""
@@ -210,8 +207,8 @@ def inputs(place: str, suffixes: tuple[str, ...], target: Store | None = None) -
     """
     given = Store.of(place)
     before = given.root
-    if any(sign in given.root for sign in WILD) and not given.system.exists(given.root):
-        while any(sign in before for sign in WILD):
+    if is_pattern(given.root) and not given.system.exists(given.root):
+        while is_pattern(before):
             before = before.rpartition("/")[0]
         store = Store(before, given.system)
         matching = re.compile(glob_translate(given.root))
@@ -224,8 +221,8 @@ def inputs(place: str, suffixes: tuple[str, ...], target: Store | None = None) -
         found = _known({name: int(given.system.size(given.root))}, suffixes)
     else:
         store, found = given, _known(given.files(), suffixes)
-    if target is not None and target.is_local == store.is_local and target.root.startswith(f"{store.root}/"):
-        found = {name: size for name, size in found.items() if not f"{store.root}/{name}".startswith(f"{target.root}/")}
+    if target is not None:
+        found = {name: size for name, size in found.items() if not target.holds(store, name)}
     if not found:
         known = ", ".join(suffixes)
         what = "no file matches" if store is not given else "there is no such file, or it is a folder without files of rows"

@@ -188,7 +188,7 @@ def of_place(place: str) -> Iterator[Verdict]:
         place: Its path or address.
 
     Raises:
-        MagistrateError: There are none, or a file is none of verdicts.
+        MagistrateError: There are no verdicts, or a file holds something else.
     """
     store = Store.of(place)
     if store.system.isdir(store.root):

@@ -123,20 +123,23 @@ class _NoParquetError(MagistrateError):
 def digests(store: Store, units: Iterable[Unit]) -> Iterator[tuple[Unit, str | MagistrateError]]:
     """Yield each unit with its digest, or why its file cannot be read. Several are read at a time, as each waits for a disk."""
 
-    def found(unit: Unit) -> tuple[Unit, str | MagistrateError]:
-        try:
-            return unit, digest(store, unit)
-        except MagistrateError as error:
-            return unit, error
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        waiting: deque[Future[tuple[Unit, str | MagistrateError]]] = deque()
+        waiting: deque[tuple[Unit, Future[str | MagistrateError]]] = deque()
         for unit in units:
-            waiting.append(pool.submit(found, unit))
+            waiting.append((unit, pool.submit(digest_or_fault, store, unit)))
             if len(waiting) > AT_ONCE:
-                yield waiting.popleft().result()
-        for one in waiting:
-            yield one.result()
+                first, found = waiting.popleft()
+                yield first, found.result()
+        for unit, found in waiting:
+            yield unit, found.result()
+
+
+def digest_or_fault(store: Store, unit: Unit) -> str | MagistrateError:
+    """A unit's digest, or why its file cannot be read."""
+    try:
+        return digest(store, unit)
+    except MagistrateError as error:
+        return error
 
 
 def digest(store: Store, unit: Unit) -> str:

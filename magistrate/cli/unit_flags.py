@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from judges.data.sources import hub_name
+from judges.data.sources import hub_name, is_pattern
 from judges.errors import MagistrateError
 
 LINES = ".jsonl"
@@ -20,8 +20,6 @@ TABLES = (".parquet", ".csv", ".xlsx")
 
 FILE, FOLDER = Path("verdicts.jsonl"), Path("verdicts")
 """Where verdicts go by default."""
-
-PATTERN = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +86,9 @@ def goes_to_folder(source: Path, output: Path, flags: UnitFlags, *, on_ray: bool
     if hub_name(source) is not None:
         return False
     places = address(source), address(output)
-    return any("://" in place for place in places) or source.is_dir() or output.is_dir() or _is_pattern(source)
-
-
-def _is_pattern(source: Path) -> bool:
-    return PATTERN.search(str(source)) is not None and not source.exists()
+    return (
+        any("://" in place for place in places)
+        or source.is_dir()
+        or output.is_dir()
+        or (is_pattern(str(source)) and not source.exists())
+    )

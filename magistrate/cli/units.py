@@ -110,8 +110,9 @@ class Plan:
         check_input(target, state, units)
         ours = list(share(units, part, parts))
         _check_first_rows(store, [unit for unit in ours if unit.name not in state.done], judge, columns, str(source))
-        others = [name for name in store.files() if name not in files] if source.is_dir() else []
-        return cls(store, target, ours, columns, size, len(units), state, _without(target, store, others))
+        found = store.files() if source.is_dir() else ()
+        passed_over = [name for name in found if name not in files and not target.holds(store, name)]
+        return cls(store, target, ours, columns, size, len(units), state, passed_over)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -134,12 +135,6 @@ def _check_first_rows(source: Store, units: Iterable[Unit], judge: Judge, column
     some = islice(rows(), FIRST_ROWS)
     if (first := next(some, None)) is not None:
         check_rows(chain([first], some), judge, columns, name)
-
-
-def _without(target: Store, source: Store, files: Iterable[str]) -> list[str]:
-    """Files of the source that are not the target's own."""
-    own = f"{target.root}/"
-    return [name for name in files if target.is_local != source.is_local or not f"{source.root}/{name}".startswith(own)]
 
 
 async def score_units(plan: Plan, backend: Backend, console: Console, *, debug: bool) -> UnitTally:

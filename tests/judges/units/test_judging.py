@@ -35,7 +35,7 @@ ROWS = 500
 
 
 class Echo:
-    """A judge that gives each sample a score by its key, many at a time and in any order; it fails when it is told to."""
+    """A judge that gives each sample a score by its key, many at a time and in any order; it can fail on demand."""
 
     def __init__(self, judge: Judge, *, fails_after: int | None = None, faults: int = 0) -> None:
         self.judge = judge
