@@ -57,7 +57,7 @@ async def judge_async(
             raise MagistrateError("name the judge of a given engine, for example `llm-eval`")
         how, decoding = settings_of(engine, settings)
         _check_limit(limit)
-        asked, name = _opened(judge, options or {}, how)
+        asked, name = opened_judge(judge, options or {}, how)
         fit = _Fit(asked, fields or {}, Path(samples).name if isinstance(samples, str | Path) else "the input")
         rows = fit.renamed(islice(rows_of(samples, encoding), limit))
         total = len(samples) if isinstance(samples, Sized) and not isinstance(samples, str) else None
@@ -134,7 +134,7 @@ def _check_limit(limit: int | None) -> None:
         raise MagistrateError(f"`limit` must be a whole number of at least 1, not {limit!r:.80}")
 
 
-def _opened(judge: Judge | str | Path | None, options: Mapping[str, Any], engine: EngineSettings) -> tuple[Judge, str]:
+def opened_judge(judge: Judge | str | Path | None, options: Mapping[str, Any], engine: EngineSettings) -> tuple[Judge, str]:
     """The judge, and the name by which ``catalog.open_judge`` would take it.
 
     Raises:
@@ -161,10 +161,7 @@ class _Fit:
     def __init__(self, judge: Judge, fields: Mapping[str, str], name: str) -> None:
         self._judge, self._fields, self._name = judge, fields, name
         self._unread: list[Row] | None = []
-        try:
-            check_columns([judge], fields)
-        except MagistrateError as error:
-            raise MagistrateError(_in_python(str(error))) from None
+        check_fields(judge, fields)
 
     def renamed(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The rows with the judge's fields; they are kept until ``found``."""
@@ -184,6 +181,18 @@ class _Fit:
                 check_rows(self._unread, self._judge, self._fields, self._name)
             except MagistrateError as error:
                 warnings.warn(_in_python(str(error)), stacklevel=2)
+
+
+def check_fields(judge: Judge, fields: Mapping[str, str]) -> None:
+    """Check that the judge has every field that ``fields`` fills.
+
+    Raises:
+        MagistrateError: It has not.
+    """
+    try:
+        check_columns([judge], fields)
+    except MagistrateError as error:
+        raise MagistrateError(_in_python(str(error))) from None
 
 
 def _in_python(sentence: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -31,12 +32,16 @@ class LoopThread:
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the loop, and wait for its result. An interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.submit(work)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Run a coroutine on the loop without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         """Cancel what still runs, and stop the loop."""

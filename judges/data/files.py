@@ -7,10 +7,15 @@ import os
 import stat
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from judges.errors import MagistrateError
+
+SMALL = 1 << 26
+"""Size in bytes below which a file that cannot be streamed cheaply is read at once, and a line or a part of an archive at all."""
 
 KINDS = {
     stat.S_ISDIR: "a folder",
@@ -56,10 +61,20 @@ def same_file(output: Path, source: Path) -> bool:
 def holds_lines(path: Path) -> bool:
     """Whether a ``.json`` file is one of JSON lines: its first line is an object, and another line that opens one follows."""
     with path.open("rb") as file:
-        first = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"").removeprefix(b"\xef\xbb\xbf").strip()
-        if not (first.startswith(b"{") and first.endswith(b"}")):
-            return False
-        return next((line for line in file if line.strip()), b"").lstrip().startswith(b"{")
+        lines = filter(None, (line.removeprefix(b"\xef\xbb\xbf").strip() for _, line in bounded_lines(file)))
+        first = next(lines, b"")
+        return first.startswith(b"{") and first.endswith(b"}") and next(lines, b"").startswith(b"{")
+
+
+def bounded_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Number the lines of a file, from 1, and cut each off behind ``SMALL`` bytes."""
+    for number in count(1):
+        line = file.readline(SMALL + 1)
+        if not line:
+            return
+        yield number, line
+        while len(line) > SMALL and not line.endswith(b"\n"):
+            line = file.readline(SMALL + 1)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -73,6 +88,22 @@ def parse_json(text: str | bytes) -> Any:
         return _DECODER.decode(text if isinstance(text, str) else text.decode(json.detect_encoding(text)))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def parsed_line(line: bytes) -> Any:
+    """The content of a line of JSON in UTF-8, or a ``ValueError`` that says in a clause why it cannot be read."""
+    if len(line) > SMALL:
+        return ValueError(f"is longer than {SMALL >> 20} MiB")
+    try:
+        return parse_json(line.rstrip().decode())
+    except UnicodeDecodeError as error:
+        return ValueError(f"is not UTF-8 (byte {error.start + 1})")
+    except RepeatedKeyError as error:
+        return error
+    except json.JSONDecodeError as error:
+        return ValueError(f"is not JSON: {error.msg} at column {error.colno}")
+    except ValueError as error:  # a number of thousands of digits
+        return ValueError(f"is not readable JSON: {str(error).split(';')[0]}")
 
 
 def parse_toml(content: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads samples from JSON lines, JSON, CSV, Parquet and Excel files, one row at a time."""
+"""Reads samples from JSON lines, JSON, CSV, Parquet and Excel files, and from other harnesses' logs, one row at a time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from judges.data.files import RepeatedKeyError, check_file, holds_lines, parse_json
+from judges.data.files import SMALL, RepeatedKeyError, bounded_lines, check_file, holds_lines, parsed_line
+from judges.data.logs.known import TOO_LARGE, read_eval, row_of_line, rows_of_log
 from judges.data.samples import ABSENT, kind_of, value_at, well_formed
 from judges.data.sources import hub_name, hub_rows, standard_input
 from judges.data.spreadsheet import read_xlsx
 from judges.errors import MagistrateError, RowError, counted, reason_of
 from judges.judge import Sample
-
-SMALL = 1 << 26
-"""Size in bytes below which a file that cannot be streamed cheaply is read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,8 @@ class Row:
 
 def read_rows(path: Path, encoding: str | None = None) -> Iterator[Row]:
     """Read a file of samples by its suffix: ``.jsonl``, ``.ndjson``, ``.json`` (a list, or JSON lines), ``.csv``, ``.parquet`` or
-    ``.xlsx``; or standard input, or a data set of the Hugging Face hub.
+    ``.xlsx``; or standard input, or a data set of the Hugging Face hub. Logs of other harnesses are known by their shape:
+    inspect_ai's ``.eval`` and ``.json``, lm-evaluation-harness's samples, promptfoo's results, deepeval's test runs.
 
     A row that cannot be read is yielded with its problem, and the following rows are still read. Only the first sheet of a
     workbook is read; its rows have the numbers shown by the spreadsheet.
@@ -124,7 +123,7 @@ def _count(path: Path) -> int | None:
     check_file(path)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         with path.open("rb") as file:
-            return sum(1 for line in file if line.strip())
+            return sum(1 for _, line in bounded_lines(file) if line.strip())
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet
 
@@ -186,10 +185,10 @@ def own_id(sample: Sample) -> str | None:
 def _read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
     """Number rows by line, as editors do, and skip empty lines."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in bounded_lines(file):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if line.strip():
-                yield number, parse_line(line)
+                yield number, row_of_line(parse_line(line))
 
 
 def _with_id(error: RepeatedKeyError, line: bytes) -> ValueError:
@@ -201,21 +200,8 @@ def _with_id(error: RepeatedKeyError, line: bytes) -> ValueError:
 
 def parse_line(line: bytes) -> Any:
     """The content of a line of JSON, or a ``ValueError`` that says why it cannot be read."""
-    content = _parse(line)
+    content = parsed_line(line)
     return _with_id(content, line) if isinstance(content, RepeatedKeyError) else content
-
-
-def _parse(line: bytes) -> Any:
-    try:
-        return parse_json(line.rstrip().decode())
-    except UnicodeDecodeError as error:
-        return ValueError(f"is not UTF-8 (byte {error.start + 1})")
-    except RepeatedKeyError as error:
-        return error
-    except json.JSONDecodeError as error:
-        return ValueError(f"is not JSON: {error.msg} at column {error.colno}")
-    except ValueError as error:  # a number of thousands of digits
-        return ValueError(f"is not readable JSON: {str(error).split(';')[0]}")
 
 
 def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
@@ -223,20 +209,18 @@ def _read_json(path: Path) -> Iterator[tuple[int, Any]]:
         yield from _read_jsonl(path)
         return
     if path.stat().st_size < SMALL:
-        content = _parse(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+        content = parsed_line(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
         if isinstance(content, RepeatedKeyError):
             raise MagistrateError(f"{path}: an object {content}")
         if isinstance(content, ValueError):
             raise MagistrateError(f"{path} is not a JSON list: it {content}")
-        if not isinstance(content, list):
-            raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
-        yield from enumerate(content, start=1)
+        yield from enumerate(content, start=1) if isinstance(content, list) else rows_of_log(path, content)
         return
     import ijson
 
     with path.open("rb") as file:
         if file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"[":
-            raise MagistrateError(f"{path} must hold a list of samples; a sample a line is a .jsonl file")
+            raise MagistrateError(f"{path} must hold a list of samples; {TOO_LARGE}")
         file.seek(0)
         try:
             for number, content in enumerate(ijson.items(file, "item", use_float=True, map_type=_Once), start=1):
@@ -351,5 +335,6 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[int, Any]]]] = {
     ".csv": _read_csv,
     ".parquet": _read_parquet,
     ".xlsx": read_xlsx,
+    ".eval": read_eval,
 }
 """Suffix to reader. A reader yields row numbers from 1 with contents, or with a ValueError for a row that cannot be read."""

@@ -40,6 +40,8 @@ def turns_of(sample: Sample, name: str) -> list[str]:
         SampleError: The field is missing, or is neither a string nor a list of turns.
     """
     value = sample.get(name)
+    if value is not None and not isinstance(value, str | list | tuple):
+        raise SampleError(name, f"must be a string or a list of turns, not {kind_of(value)}")
     if not isinstance(value, list | tuple):
         return [text_field(sample, name)]
     return [_turn(turn, name, number) for number, turn in enumerate(value, start=1)]

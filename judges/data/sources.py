@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -16,8 +17,14 @@ from judges.extras import install
 _SPOOL: list[Path] = []
 """The folder that standard input is copied to, once it is read."""
 
-_MAGIC = ((b"PAR1", ".parquet"), (b"PK\x03\x04", ".xlsx"), (b"[", ".json"), (b"{", ".jsonl"))
-"""First bytes of standard input to the suffix of its kind; anything else is CSV."""
+_MAGIC = (
+    (re.compile(b"PAR1"), ".parquet"),
+    (re.compile(rb"PK\x03\x04.{26}(_journal/|samples/|header\.json)", re.DOTALL), ".eval"),
+    (re.compile(rb"PK\x03\x04"), ".xlsx"),
+    (re.compile(rb"\[|\{\s*\n"), ".json"),
+    (re.compile(rb"\{"), ".jsonl"),
+)
+"""First bytes of standard input to the suffix of its kind; anything else is CSV. An object over several lines is a log."""
 
 
 WILD = "*?["
@@ -97,7 +104,7 @@ def standard_input() -> Path:
         shutil.copyfileobj(sys.stdin.buffer, file)
     with scratch.open("rb") as file:
         begin = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    suffix = next((suffix for magic, suffix in _MAGIC if begin.startswith(magic)), ".csv")
+    suffix = next((suffix for magic, suffix in _MAGIC if magic.match(begin)), ".csv")
     return scratch.rename(folder / f"standard-input{suffix}")
 
 
