@@ -151,7 +151,7 @@ class Affinity(Judge):
         return RenderedPrompts(tuple(self._prompt("\n\n".join(parts), group) for group in self._groups))
 
     def split(self, prompt: Prompt) -> tuple[Prompt, ...]:
-        numbers = [int(key) for key in prompt.form.schema["properties"]]
+        numbers = [int(key) for key in dict(prompt.form.schema or {})["properties"]]
         if len(numbers) < 2:
             return ()
         start, middle, end = numbers[0], numbers[len(numbers) // 2], numbers[-1] + 1

@@ -47,6 +47,21 @@ def members(text: str, at: int = 0) -> Iterator[Member]:
         position = _next_part(text, end)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands in an answer.
+
+    Attributes:
+        start: Its first character; of a string, the one after the quote.
+        end: The end of it; of a string, the quote.
+        after: The text between it and the next value, or the end.
+    """
+
+    start: int
+    end: int
+    after: str
+
+
 def value_span(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:
     """First character and end of the value at a path of keys; ``None`` if it is missing or unfinished."""
     start, end = 0, None
@@ -56,6 +71,20 @@ def value_span(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:
             return None
         start, end = member.start, member.end
     return None if end is None else (start, end)
+
+
+def value_place(text: str, path: tuple[str, ...]) -> Place | None:
+    """The place of the value at a path of keys; ``None`` if it is missing or unfinished."""
+    span = value_span(text, path)
+    if span is None:
+        return None
+    quoted = int(text[span[0]] == '"')
+    start, end = span[0] + quoted, span[1] - quoted
+    return Place(start, end, (_TO_NEXT_VALUE.match(text, end) or [""])[0])
+
+
+_TO_NEXT_VALUE = re.compile(r'"?[\s\]},]*(?:[\s\[{]*"[^"\\]*":[\s\[{]*)*"?')
+"""What stands between a value and the next one, or the end."""
 
 
 @dataclass(frozen=True, slots=True)

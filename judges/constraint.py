@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -97,7 +97,68 @@ class _Patterns:
         return rf"\[{several}{'' if least else '?'}\]"
 
 
+def escaped(text: str) -> str:
+    """The pattern of a text as it stands."""
+    return re.escape(text).replace("\\ ", " ").replace("\\\n", "\\n")  # xgrammar warns of an escaped space
+
+
 def resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition that a schema refers to, or the schema itself if it is not a reference."""
     reference = schema.get("$ref")
     return definitions[reference.removeprefix("#/$defs/")] if isinstance(reference, str) else schema
+
+
+@lru_cache(maxsize=256)
+def up_to(words: str) -> str:
+    """The pattern of any text that ends with the first occurrence of some words.
+
+    The automaton of Knuth, Morris and Pratt (1977) finds the words; its states are eliminated from the last to the first. The
+    pattern is about as long as the words, and longer where they repeat themselves.
+    """
+    steps = _steps(words)
+    exits: dict[int, str] = {}
+    for state in reversed(range(len(words))):
+        onward = {target: escaped(words[state]) + _grouped(way) for target, way in exits.items()}
+        exits = {
+            target: "|".join(filter(None, (onward.get(target), steps[state].get(target)))) for target in onward | steps[state]
+        }
+        if loop := exits.pop(state, None):
+            exits = {target: f"({loop})*{_grouped(way)}" for target, way in exits.items()}
+    return exits[len(words)]
+
+
+def _steps(words: str) -> list[dict[int, str]]:
+    """For each state the patterns of the single characters that lead from it back, or from the last one to the end."""
+    moves = _moves(words)
+    steps = []
+    for state, letters in enumerate(moves):
+        ways: dict[int, list[str]] = {}
+        for letter, target in letters.items():
+            if target != state + 1 or target == len(words):
+                ways.setdefault(target, []).append(letter)
+        back = {target: _one_of(ways[target]) for target in ways if target}
+        steps.append(back | {0: f"[^{''.join(_in_class(letter) for letter, target in letters.items() if target)}]"})
+    return steps
+
+
+def _moves(words: str) -> list[dict[str, int]]:
+    """For each number of characters found so far, and each character of the words that may follow, how many are found then."""
+    moves: list[dict[str, int]] = []
+    shorter = 0
+    for state, letter in enumerate(words):
+        others = moves[shorter] if state else dict.fromkeys(words, 0)
+        moves.append({**others, letter: state + 1})
+        shorter = others[letter] if state else 0
+    return moves
+
+
+def _one_of(letters: Sequence[str]) -> str:
+    return escaped(letters[0]) if len(letters) == 1 else f"[{''.join(map(_in_class, letters))}]"
+
+
+def _in_class(letter: str) -> str:
+    return {"\n": r"\n"}.get(letter, f"\\{letter}" if letter in r"\]^-[" else letter)
+
+
+def _grouped(way: str) -> str:
+    return f"({way})" if "|" in way else way

@@ -7,15 +7,16 @@ before the score.
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from itertools import accumulate
 
-from judges.answer_text import value_span
+from judges.answer_text import Place
+from judges.constraint import escaped
 from judges.engines.engine import Token
+from judges.form import AnswerForm
 from judges.judge import Label, NumericScore
 
 TOLERANCE = 0.01
@@ -23,7 +24,7 @@ TOLERANCE = 0.01
 
 
 NEGLIGIBLE = 1e-7
-"""Probability of a beginning of a score below which what follows it is not asked for."""
+"""Probability of a beginning of a value below which what follows it is not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,86 +47,69 @@ def alternatives_wanted(scores: Sequence[NumericScore]) -> int:
     return max((len(score.legal) + min(len(score.legal), 12) + 2 for score in scores), default=0)
 
 
-def spreads_of(
-    answer: str, tokens: Sequence[Token] | None, scores: Sequence[NumericScore]
-) -> tuple[dict[str, Spread], dict[str, str]]:
-    """Read the probabilities at the first digit of every numeric score of an answer.
+class AnswerTokens:
+    """An answer with its tokens, in which the places of values are looked up.
 
     Args:
         answer: The whole answer.
         tokens: Its tokens, ``None`` if the engine does not report them.
-        scores: The scores and their locations.
-
-    Returns:
-        Metric to spread, and metric to the reason why it has none.
+        form: The form that the answer has.
     """
-    fault = ""
-    ends: list[int] = []
-    if tokens is None:
-        fault = "the engine gives no log-probabilities"
-    else:
-        texts = [token.text for token in tokens]
-        ends = list(accumulate(map(len, texts)))
-        if not "".join(texts).startswith(answer):  # an end-of-turn token may follow the answer
-            fault = "the tokens do not spell the answer"
-    spreads: dict[str, Spread] = {}
-    faults: dict[str, str] = {}
-    for score in scores:
-        span = value_span(answer, score.path)
-        if fault:
-            faults[score.metric] = fault
-        elif span is None or answer[slice(*span)] == "null":
-            faults[score.metric] = "the answer gives no number"
-        else:
-            spreads[score.metric] = _first_digits(answer, tokens or [], ends, span, score.legal)
-    return spreads, faults
 
+    def __init__(self, answer: str, tokens: Sequence[Token] | None, form: AnswerForm) -> None:
+        self._answer, self._tokens, self._form = answer, tokens or (), form
+        texts = [token.text for token in self._tokens]
+        self._ends = list(accumulate(map(len, texts)))
+        self._fault = "the engine gives no log-probabilities" if tokens is None else ""
+        if tokens is not None and not "".join(texts).startswith(answer):  # an end-of-turn token may follow the answer
+            self._fault = "the tokens do not spell the answer"
 
-def _first_digits(
-    answer: str, tokens: Sequence[Token], ends: Sequence[int], span: tuple[int, int], legal: Sequence[int]
-) -> Spread:
-    """The spread after the token with a score's first digit; ``ends`` are where the tokens end in the answer."""
-    start, end = span
-    index = bisect_right(ends, start)
-    spread = Spread(legal, answer[:start], (_TO_NEXT_VALUE.match(answer, end) or [""])[0])
-    spread.add(tokens[index].alternatives, lead=answer[ends[index] - len(tokens[index].text) : start])
-    return spread
+    def spread(self, part: NumericScore | Label) -> Spread | str:
+        """The probabilities of a part's legal values at its first character, or the reason why they are unknown."""
+        place = self._form.place(self._answer, part.path)
+        number = isinstance(part, NumericScore)
+        if place is None or (number and self._answer[place.start : place.end] == "null"):
+            return "the answer gives no number" if number else "the answer has no label"
+        return self._fault or self._at(place, part.legal)
 
-
-_TO_NEXT_VALUE = re.compile(r'[\s\]},]*(?:[\s\[{]*"[^"\\]*":[\s\[{]*)*"?')
-"""What stands between a number and the next value, or the end."""
+    def _at(self, place: Place, legal: Sequence[int] | Sequence[str]) -> Spread:
+        index = bisect_right(self._ends, place.start)
+        spread = Spread(legal, self._answer[: place.start], place.after)
+        token = self._tokens[index]
+        spread.add(token.alternatives, lead=self._answer[self._ends[index] - len(token.text) : place.start])
+        return spread
 
 
 @dataclass(slots=True)
 class Spread:
-    """Probabilities of a score's legal values, as far as the engine has told them.
+    """Probabilities of the legal values of a score or a label, as far as the engine has told them.
 
-    A vocabulary may split a number into digits, or have tokens for some numbers alone: what follows the first token is then
-    asked for, a request for each beginning that several legal scores share.
+    A vocabulary may split a value into tokens, or have one token for what several values begin with: what follows it is then
+    asked for, a request for each such beginning.
 
     Attributes:
-        legal: The legal scores.
-        start: The answer's text before the score.
-        after: The answer's text between the score and the next value.
-        masses: Legal score to probability.
-        open: Digits that other digits may follow, to the probability that the score begins so.
-        lost: Probability that belongs to no score.
+        legal: The legal values.
+        start: The answer's text before the value.
+        after: The answer's text between the value and the next one; empty if the answer ends with the value.
+        masses: Legal value, as spelt, to probability.
+        open: Text that several legal values begin with, to the probability that the value begins so.
+        lost: Probability that belongs to no value.
     """
 
-    legal: Sequence[int]
+    legal: Sequence[int] | Sequence[str]
     start: str
     after: str
-    masses: dict[int, float] = field(default_factory=dict)
+    masses: dict[str, float] = field(default_factory=dict)
     open: dict[str, float] = field(default_factory=lambda: {"": 1.0})
     lost: float = 0.0
 
     def add(self, alternatives: Mapping[str, float], begun: str = "", lead: str = "") -> None:
-        """Add what may follow the digits ``begun``; a token may begin with the text before the score (``lead``, often a space).
+        """Add what may follow the text ``begun``; a token may begin with the text before the value (``lead``, often a space).
 
         Args:
             alternatives: Text to log-probability of the likeliest tokens.
             begun: A key of ``open``.
-            lead: Text before the score in the token that was written.
+            lead: Text before the value in the token that was written.
         """
         reached = self.open.pop(begun)
         seen = 0.0
@@ -133,107 +117,93 @@ class Spread:
             mass = math.exp(logprob)
             seen += mass
             spelt = text if begun else text.lstrip().removeprefix(lead.strip()).lstrip()
-            digits, rest = _split_digits(spelt)
             if text == lead != "":
                 self.open[""] = self.open.get("", 0.0) + reached * mass
-            elif digits or rest:
-                self._put(begun + digits, rest, reached * mass)
+            elif spelt:
+                self._put(begun + spelt, reached * mass)
+            elif begun in self._labels and not self.after:  # the end of the answer may have no text
+                self.masses[begun] = self.masses.get(begun, 0.0) + reached * mass
             else:
                 self.lost += reached * mass
-        self.lost += reached * max(0.0, 1.0 - seen)  # an unlisted token may be another spelling of any score
+        self.lost += reached * max(0.0, 1.0 - seen)  # an unlisted token may be another spelling of any value
 
-    def _put(self, digits: str, rest: str, mass: float) -> None:
-        labels, beginnings = _digits_of(tuple(self.legal))
-        longer = digits in beginnings
-        ends = bool(rest) and (not rest.strip(" ,}]\n\t") or self.after.startswith(rest) or rest.startswith(self.after))
-        if digits in labels and (ends or (not rest and not longer)):
-            self.masses[int(digits)] = self.masses.get(int(digits), 0.0) + mass
-        elif longer and not rest:
-            self.open[digits] = self.open.get(digits, 0.0) + mass
+    def _put(self, text: str, mass: float) -> None:
+        """Count a text that begins a legal value, or holds one with what may follow it. Any other has no part in the scores."""
+        fitting = self._beginnings.get(text, ())
+        if len(fitting) > 1:
+            self.open[text] = self.open.get(text, 0.0) + mass
+            return
+        whole = fitting[0] if fitting else next(filter(self._labels.__contains__, _shortened(text)), None)
+        if whole is not None and (fitting or self._ends(text.removeprefix(whole))):
+            self.masses[whole] = self.masses.get(whole, 0.0) + mass
+
+    def _ends(self, rest: str) -> bool:
+        """Whether a value ends where this text follows it."""
+        if not self.after:
+            return not rest[0].isalnum()
+        return not rest.strip(' ,}]\n\t"') or self.after.startswith(rest) or rest.startswith(self.after)
+
+    @property
+    def _labels(self) -> Mapping[str, None]:
+        return _spelt(tuple(self.legal))[0]
+
+    @property
+    def _beginnings(self) -> Mapping[str, Sequence[str]]:
+        return _spelt(tuple(self.legal))[1]
 
     @property
     def unfinished(self) -> list[str]:
-        """The digits whose continuation matters."""
-        return [digits for digits, mass in self.open.items() if mass > NEGLIGIBLE]
+        """The beginnings whose continuation matters."""
+        return [begun for begun, mass in self.open.items() if mass > NEGLIGIBLE]
 
     def pattern(self, begun: str) -> str:
-        """The pattern of what may follow the digits."""
-        endings = {label.removeprefix(begun) for label in map(str, self.legal) if label.startswith(begun)}
-        after = re.escape(self.after).replace("\\ ", " ")  # xgrammar warns of an escaped space
-        return f"({'|'.join(sorted(endings, reverse=True))}){after}"
+        """The pattern of what may follow the text ``begun``."""
+        endings = {label.removeprefix(begun) for label in self._labels if label.startswith(begun)}
+        return f"({'|'.join(map(escaped, sorted(endings, reverse=True)))}){escaped(self.after)}"
 
     def expectation(self) -> Expectation | str:
         """The mean and the entropy over the legal scores, or the reason why they are unknown."""
-        total, undecided = sum(self.masses.values()), sum(self.open.values())
-        if undecided > TOLERANCE * (total + self.lost + undecided):
-            return (
-                f"{undecided:.0%} of the probability is on beginnings of several scores, and this engine cannot say what follows"
-            )
-        if fault := _fault(self.masses.values(), self.lost + undecided, "score", "beginnings of several scores"):
-            return fault
-        shares = {value: mass / total for value, mass in self.masses.items() if mass > 0.0}
+        shares = self._shares("score")
+        if isinstance(shares, str):
+            return shares
         return Expectation(
-            expectation=round(sum(value * share for value, share in shares.items()), 6),
+            expectation=round(sum(int(value) * share for value, share in shares.items()), 6),
             entropy=round(-sum(share * math.log(share) for share in shares.values()), 6) + 0.0,
         )
 
+    def probabilities(self) -> dict[str, float] | str:
+        """The probability of each legal label, or the reason why they are unknown."""
+        shares = self._shares("label")
+        if isinstance(shares, str):
+            return shares
+        return {label: round(shares.get(label, 0.0), 6) for label in self._labels}
 
-@cache
-def _digits_of(legal: tuple[int, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """The digits of each legal score, and those that begin a longer one."""
-    labels = frozenset(map(str, legal))
-    return labels, frozenset(label[:length] for label in labels for length in range(len(label)))
+    def _shares(self, kind: str) -> dict[str, float] | str:
+        """The probability of each value that has any, renormalised over the legal ones."""
+        total, undecided = sum(self.masses.values()), sum(self.open.values())
+        lost = self.lost + undecided
+        if undecided > TOLERANCE * (total + lost):
+            return (
+                f"{undecided:.0%} of the probability is on beginnings of several {kind}s, and this engine cannot say what follows"
+            )
+        if total <= 0.0:
+            return f"no legal {kind} is among the likeliest tokens"
+        if lost > TOLERANCE * (total + lost):
+            return f"{lost / (total + lost):.0%} of the probability is on beginnings of several {kind}s, or unseen"
+        return {value: mass / total for value, mass in self.masses.items() if mass > 0.0}
 
 
-def _split_digits(text: str) -> tuple[str, str]:
-    rest = text.lstrip("0123456789")
-    return text[: len(text) - len(rest)], rest
+@lru_cache(maxsize=256)
+def _spelt(legal: tuple[int | str, ...]) -> tuple[Mapping[str, None], Mapping[str, Sequence[str]]]:
+    """The legal values as spelt, and every text that one of them begins with to those that do."""
+    labels = dict.fromkeys(map(str, legal))
+    beginnings: dict[str, list[str]] = {}
+    for label in labels:
+        for length in range(len(label) + 1):
+            beginnings.setdefault(label[:length], []).append(label)
+    return labels, beginnings
 
 
-def _fault(masses: Iterable[float], lost: float, kind: str, ambiguous: str) -> str | None:
-    """The reason why masses allow no probabilities, if there is one."""
-    total = sum(masses)
-    if total <= 0.0:
-        return f"no legal {kind} is among the likeliest tokens"
-    if lost > TOLERANCE * (total + lost):
-        return f"{lost / (total + lost):.0%} of the probability is on {ambiguous}, or unseen"
-    return None
-
-
-def label_probabilities(answer: str, tokens: Sequence[Token] | None, label: Label) -> dict[str, float] | str:
-    """Compute the probability of each legal label of an answer, renormalised over the legal labels.
-
-    The first token identifies a label, so no two may begin alike.
-
-    Args:
-        answer: The whole answer.
-        tokens: Its tokens, ``None`` if the engine does not report them.
-        label: The label's location and legal values.
-
-    Returns:
-        Label to probability, or the reason why there is none.
-    """
-    span = value_span(answer, label.path)
-    if tokens is None or span is None:
-        return "the engine gives no log-probabilities" if span else "the answer has no label"
-    begin = span[0] + 1  # after the quote
-    ends = list(accumulate(len(token.text) for token in tokens))
-    index = next((index for index, end in enumerate(ends) if end > begin), None)
-    if index is None or "".join(token.text for token in tokens[: index + 1]) != answer[: ends[index]]:
-        return "the tokens do not spell the answer"
-    lead = answer[ends[index] - len(tokens[index].text) : begin]
-    masses = dict.fromkeys(label.legal, 0.0)
-    lost = seen = 0.0
-    for text, logprob in tokens[index].alternatives.items():
-        mass = math.exp(logprob)
-        seen += mass
-        word, quote, _ = text.removeprefix(lead).partition('"')
-        fitting = [legal for legal in label.legal if legal == word or (not quote and legal.startswith(word))]
-        if text.startswith(lead) and len(fitting) == 1:
-            masses[fitting[0]] += mass
-        elif fitting:
-            lost += mass
-    lost += max(0.0, 1.0 - seen)
-    if fault := _fault(masses.values(), lost, "label", "beginnings of more than one label"):
-        return fault
-    return {name: round(mass / sum(masses.values()), 6) for name, mass in masses.items()}
+def _shortened(text: str) -> Iterator[str]:
+    """The beginnings of a text, the longest first."""
+    return (text[:length] for length in range(len(text) - 1, 0, -1))

@@ -1,20 +1,77 @@
-"""Schemas of answers: the JSON that a judge asks for, and the room for writing it."""
+"""The forms of answers: what a judge asks a model to write, how that is constrained, and the room for it."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model, field_validator
 
-from judges.answer_text import terse_length
+from judges.answer_text import Place, Remainder, remainder, terse_length, value_place
 from judges.constraint import ON_ONE_LINE, Layout, answer_pattern
 from judges.errors import AnswerError
 
 Model = TypeVar("Model", bound=BaseModel, covariant=True)
+
+
+class AnswerForm(ABC):
+    """The form of an answer.
+
+    Attributes:
+        max_tokens: Room for an answer, in tokens.
+        classifies: Whether a classification head gives it, in place of a text.
+    """
+
+    max_tokens: int
+    classifies: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def pattern(self) -> str:
+        """The regular expression that constrains an answer."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON schema of an answer, for servers that take no regular expression; ``None`` if the answer is no JSON."""
+
+    @property
+    @abstractmethod
+    def hashed(self) -> Mapping[str, Any]:
+        """The part of a judge's version."""
+
+    @property
+    @abstractmethod
+    def terse_room(self) -> int:
+        """Upper bound on the tokens of an answer without free text."""
+
+    @abstractmethod
+    def read(self, answer: str) -> Any:
+        """Parse an answer.
+
+        Raises:
+            AnswerError: It does not have this form.
+        """
+
+    @abstractmethod
+    def place(self, answer: str, path: tuple[str, ...]) -> Place | None:
+        """The place of a value in an answer; ``None`` if it is missing or unfinished."""
+
+    @abstractmethod
+    def remainder(self, text: str, *, terse: bool) -> Remainder | None:
+        """Find what is missing from an answer that the token limit cut off.
+
+        Args:
+            text: The beginning of the answer.
+            terse: Whether to omit free text from the rest, which then has a bounded length.
+
+        Returns:
+            The text to keep and the pattern of the rest; ``None`` if nothing is missing, or the text does not begin an answer.
+        """
 
 
 class AnswerModel(BaseModel):
@@ -35,8 +92,8 @@ class AnswerModel(BaseModel):
 
 
 @dataclass(frozen=True)
-class AnswerSchema(Generic[Model]):
-    """The model that an answer must match, the room for it in tokens, and its white space."""
+class AnswerSchema(AnswerForm, Generic[Model]):
+    """JSON: the model that an answer must match, the room for it in tokens, and its white space."""
 
     model: type[Model]
     max_tokens: int
@@ -44,31 +101,29 @@ class AnswerSchema(Generic[Model]):
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON schema that constrains an answer."""
         return self.model.model_json_schema()
 
     @property
     def hashed(self) -> Mapping[str, Any]:
-        """What a judge's version hashes. A layout on one line goes unmentioned, so that earlier versions stay valid."""
+        # A layout on one line goes unmentioned, so that earlier versions stay valid.
         indent = {} if self.layout.indent is None else {"indent": self.layout.indent}
         return {"schema": self.schema, "room": self.max_tokens, **indent}
 
     @cached_property
     def pattern(self) -> str:
-        """The regular expression that constrains an answer: see ``judges.constraint``."""
         return answer_pattern(self.schema, self.layout)
 
     @cached_property
     def terse_room(self) -> int:
-        """Upper bound on the tokens of an answer without free text."""
         return terse_length(self.schema, self.layout)
 
-    def read(self, answer: str) -> Model:
-        """Parse an answer.
+    def place(self, answer: str, path: tuple[str, ...]) -> Place | None:
+        return value_place(answer, path)
 
-        Raises:
-            AnswerError: It does not match the schema.
-        """
+    def remainder(self, text: str, *, terse: bool) -> Remainder | None:
+        return remainder(text, self.schema, layout=self.layout, terse=terse)
+
+    def read(self, answer: str) -> Model:
         try:
             return self.model.model_validate_json(answer)
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The base class of judges: prompts, the schemas of their answers, and how answers become scores.
+"""The base class of judges: prompts, the forms of their answers, and how answers become scores.
 
 A judge does no I/O: ``render`` turns a sample into prompts and ``read`` turns their answers into scores, so both can be
 tested without a model.
@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel
-
-from judges.form import AnswerSchema
+from judges.form import AnswerForm
 from judges.options import JudgeOptions
 
 Sample = Mapping[str, Any]
@@ -63,18 +61,34 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: Who says it.
+        content: What is said.
+        given: The texts of the sample in it; ``None`` if any of it may be the sample's.
+    """
 
     role: str
     content: str
+    given: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request to a model: a conversation, and the schema of its answer."""
+    """One request to a model.
+
+    Attributes:
+        messages: The conversation.
+        form: The form of its answer.
+        plain: Whether the messages are the whole prompt, without the model's chat template: for a model trained on plain text.
+        answer_start: Beginning of the answer, which the model continues; it is not part of the answer that is read.
+    """
 
     messages: tuple[Message, ...]
-    form: AnswerSchema[BaseModel]
+    form: AnswerForm
+    plain: bool = False
+    answer_start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,7 @@ class JudgeExample:
 
 
 class Judge(ABC):
-    """Prompts, the schemas of their answers, and a version that is a hash of both.
+    """Prompts, the forms of their answers, and a version that is a hash of both.
 
     The class declares everything that listings, the HTTP API, the reliability card and the studies know about the judge.
 
@@ -164,7 +178,9 @@ class Judge(ABC):
         averaged: The metrics whose means are averaged into one figure, where the source has such a figure.
         reordering: What ``reordered`` or ``reordered_sample`` does, in one sentence.
         options: The options in effect.
-        form: The schema of its answers, if they share one.
+        thinks: Tokens that its models think for before they answer, if the decoding does not say; 0 for models that do not.
+        begins_answers: Whether its prompts hold the beginning of the answer, which a server has to continue.
+        form: The form of its answers, if they share one.
 
     Raises:
         MagistrateError: An option is unknown or missing, or has an illegal value.
@@ -183,7 +199,9 @@ class Judge(ABC):
     averaged: ClassVar[Sequence[str]] = ()
     reordering: ClassVar[str] = "The metrics are asked in the opposite order."
     options: JudgeOptions
-    form: AnswerSchema[Any]
+    thinks: int = 0
+    begins_answers: ClassVar[bool] = False
+    form: AnswerForm
 
     def __init__(self, **options: Any) -> None:
         self.options = self.Options.read(self.name, {name: value for name, value in options.items() if value is not None})
@@ -203,7 +221,7 @@ class Judge(ABC):
         """Parse the answers, one for each prompt and in their order.
 
         Raises:
-            AnswerError: An answer does not match its schema.
+            AnswerError: An answer does not have its form.
         """
 
     def implied(self, earlier: Sequence[str]) -> str | None:
@@ -223,8 +241,8 @@ class Judge(ABC):
         return None
 
     @property
-    def forms(self) -> Sequence[AnswerSchema[BaseModel]]:
-        """The schemas of answers that are the same for every sample."""
+    def forms(self) -> Sequence[AnswerForm]:
+        """The forms of answers that are the same for every sample."""
         return (self.form,)
 
     @property
@@ -248,9 +266,9 @@ class Judge(ABC):
         return ()
 
     @property
-    def label(self) -> Label | None:
-        """The label whose probabilities are reported with expected scores, if the judge has one."""
-        return None
+    def labels(self) -> Sequence[Label | None]:
+        """The label in each answer whose probabilities are reported with expected scores; empty for a judge without any."""
+        return ()
 
     def calibrated(self, metric: str) -> bool:
         """Whether a calibration of this judge's metric of that name holds for it: a metric that a user describes is another."""
@@ -262,10 +280,10 @@ class Judge(ABC):
 
     @abstractmethod
     def protocol(self) -> Mapping[str, Any]:
-        """The words and options that determine the judge's prompts; hashed with the schemas, they make its version."""
+        """The words and options that determine the judge's prompts; hashed with the forms, they make its version."""
 
     @cached_property
     def version(self) -> str:
-        """16 hexadecimal digits that change whenever a prompt or the schema of an answer does."""
+        """16 hexadecimal digits that change whenever a prompt or the form of an answer does."""
         ground = {"judge": self.name, "protocol": self.protocol(), "forms": [form.hashed for form in self.forms]}
         return hashlib.sha256(json.dumps(ground, sort_keys=True).encode()).hexdigest()[:16]

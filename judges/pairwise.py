@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field
 
 from judges.data.samples import spelt_tags, text_field, turns_of
-from judges.errors import AnswerError, SampleError, counted
+from judges.errors import SampleError, counted
 from judges.form import AnswerModel, AnswerSchema
 from judges.judge import (
     Fields,
@@ -29,19 +29,11 @@ from judges.judge import (
     Score,
 )
 from judges.options import JudgeOptions, MaxTokens
+from judges.orders import AGREE, CHOICES, PREFERENCE, TIE, Choice, Disagreement, Orders, preferred, swapped_back
 from judges.prompt_files import fill, prompt_file
 
-Choice = Literal["A", "both", "B", "neither"]
-Orders = Literal["both", "given"]
-Disagreement = Literal["tie", "given", "unscored"]
 Language = Literal["en", "zh", "auto"]
 
-CHOICES: tuple[str, ...] = get_args(Choice)
-TIE = "tie"
-"""The preference of a judge whose choice depends on the order. It is not one of the four choices."""
-
-SWAPPED = {"A": "B", "B": "A"}
-_DISAGREE = re.compile(r"the orders disagree: (\w+) with A first, (\w+) with B first")
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
 LATIN = re.compile(r"[A-Za-z]")
 SECTIONS = ("question", "reference", "guidance", "answer_a", "answer_b")
@@ -99,22 +91,20 @@ class Pairwise(Judge):
 
     @property
     def levels(self) -> Mapping[str, MeasurementLevel]:
-        metrics = ("preference", "orders_agree") if self.options.orders == "both" else ("preference",)
+        metrics = (PREFERENCE, AGREE) if self.options.orders == "both" else (PREFERENCE,)
         return dict.fromkeys(metrics, "nominal")
 
     @property
     def legal(self) -> Mapping[str, Collection[Score]]:
-        return {metric: (0, 1) if metric == "orders_agree" else (*CHOICES, TIE) for metric in self.levels}
+        return {metric: (0, 1) if metric == AGREE else (*CHOICES, TIE) for metric in self.levels}
 
     @property
-    def label(self) -> Label:
-        return Label(("choice",), CHOICES)
+    def labels(self) -> Sequence[Label]:
+        return [Label(("choice",), CHOICES)] * (2 if self.options.orders == "both" else 1)
 
     def weighed(self, probabilities: Sequence[Mapping[str, float] | None]) -> dict[str, Any]:
-        answers: list[Mapping[str, float] | None] = list(probabilities)
-        if len(answers) > 1 and answers[1] is not None:
-            answers[1] = {choice: answers[1][SWAPPED.get(choice, choice)] for choice in CHOICES}
-        return super().weighed(answers)
+        ordered = [each and {choice: each[choice] for choice in CHOICES} for each in swapped_back(probabilities)]
+        return super().weighed(ordered)
 
     def protocol(self) -> Mapping[str, Any]:
         return {"prompts": prompt_file("pairwise"), **self.options.model_dump(include={"orders", "disagreement", "language"})}
@@ -139,25 +129,8 @@ class Pairwise(Judge):
 
     def read(self, *answers: str) -> ParsedAnswer:
         read = [self.form.read(answer) for answer in answers]
-        choices: list[str] = [answer.choice for answer in read]
         reasons = [answer.reasoning for answer in read if isinstance(answer, Reasoned)]
-        if len(choices) > 1:
-            choices[1] = SWAPPED.get(choices[1], choices[1])
-        agree = len(set(choices)) == 1
-        preference = choices[0]
-        notes = []
-        if not agree:
-            disagreement = f"the orders disagree: {choices[0]} with A first, {choices[1]} with B first"
-            if self.options.disagreement == "unscored":
-                raise AnswerError(disagreement)
-            preference = TIE if self.options.disagreement == "tie" else preference
-            notes.append(f"{disagreement}; counted as {preference}")
-        scores: dict[str, Score] = {"preference": preference}
-        if self.options.orders == "both":
-            scores["orders_agree"] = int(agree)
-        firsts = ("A first: ", "B first: ") if len(reasons) > 1 else ("",)
-        justification = "\n".join(first + reason for first, reason in zip(firsts, reasons, strict=False))
-        return ParsedAnswer(scores, justification or None, notes, {"choices": choices})
+        return preferred([answer.choice for answer in read], reasons, self.options.disagreement)
 
     def _language_of(self, question: str) -> str:
         if self.options.language != "auto":
@@ -170,12 +143,6 @@ class Pairwise(Judge):
             if section in shown:
                 text += f"\n\n{words[section]}\n{_joined(shown[section], words['turn'])}"
         return Prompt((Message("user", text),), self.form)
-
-
-def disagreement_in(reason: str | None) -> tuple[str, str] | None:
-    """The choices with A first and with B first, if they are the reason why a verdict is unscored."""
-    match = _DISAGREE.search(reason or "")
-    return (match[1], match[2]) if match else None
 
 
 @cache

@@ -6,19 +6,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ErrorDetails
 
-from judges.data.located import Fault, LocatedFile, Problem, UnreadableError, line_of, locate, read_located
-from judges.data.samples import kind_of, spelt_tags, turns_field
-from judges.errors import MagistrateError, did_you_mean
+from judges.data.checked import FileKind, check_file_of, load_checked, read_checked
+from judges.data.located import Problem, UnreadableError, locate
+from judges.data.samples import spelt_tags, turns_field
 from judges.form import AnswerModel, AnswerSchema, answer_model
 from judges.judge import (
     Fields,
@@ -42,18 +40,6 @@ REASONING_TOKENS = 300
 
 SLACK = 16
 """Room for the end of the turn, and for white space that an engine's own constraint allows."""
-
-MOST_FAULTS = 200
-"""Maximum number of problems reported for one file; a file with more is not a rubric, and each takes time to describe."""
-
-EXPECTED = {
-    "string_type": "a string",
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "tuple_type": "a list",
-    "dict_type": "a table of keys",
-    "model_type": "a table of keys",
-}
 
 ANSWERS = ("response", "answer", "output", "actual_output", "prediction")
 """Names of the field with the judged answer; the first that a rubric has counts."""
@@ -215,16 +201,21 @@ def _scores(metric: Metric) -> str:
     return spelt + (words["optional"] if metric.optional else "")
 
 
+RUBRIC_FILES = FileKind(RubricFile, "a rubric file", {"metric": Metric, "example": Example}, find_faults, spelt_place)
+"""What a rubric file may have."""
+
+
+UNNAMED = {"name": "criteria", "fields": ["answer"]}
+"""What a file of criteria need not have."""
+
+
 def load_rubric(path: Path) -> RubricFile:
     """Read a rubric file.
 
     Raises:
         MagistrateError: The file cannot be read or is invalid; the message names the first problem.
     """
-    content, problems = _examine(path)
-    for problem in problems:
-        raise MagistrateError(f"{path}{f' line {problem.line}' if problem.line else ''}: {problem.message}")
-    return RubricFile.model_validate(content)
+    return RubricFile.model_validate(load_checked(path, RUBRIC_FILES))
 
 
 def read_rubric(text: str, suffix: str) -> RubricFile:
@@ -233,70 +224,28 @@ def read_rubric(text: str, suffix: str) -> RubricFile:
     Raises:
         MagistrateError: It is invalid; the message names the first problem and counts the others.
     """
+    return RubricFile.model_validate(read_checked(text, suffix, RUBRIC_FILES, "the rubric"))
+
+
+def read_metrics(text: str) -> tuple[Metric, ...]:
+    """Read the metrics in the text of a rubric, in TOML or YAML, which needs neither a name nor fields.
+
+    Raises:
+        MagistrateError: It is invalid; the message names the first problem.
+    """
+    suffix = ".toml"
     try:
-        content, problems = _problems(locate(text, suffix))
-    except UnreadableError as error:
-        content, problems = None, [error.problem]
-    if problems:
-        first, more = problems[0], len(problems) - 1
-        place = f"the rubric, line {first.line}" if first.line else "the rubric"
-        rest = f" (and {'at least ' * (more + 1 >= MOST_FAULTS)}{more} more problem{'s' * (more > 1)})" if more else ""
-        raise MagistrateError(f"{place}: {first.message}{rest}")
-    return RubricFile.model_validate(content)
+        locate(text, suffix)
+    except UnreadableError:
+        suffix = ".yaml"
+    return RubricFile.model_validate(read_checked(text, suffix, RUBRIC_FILES, "the criteria", UNNAMED)).metrics
+
+
+def check_criteria(path: Path) -> list[Problem]:
+    """List every problem of a file of metrics, which needs neither a name nor fields, by line; empty if it is valid."""
+    return check_file_of(path, RUBRIC_FILES, UNNAMED)
 
 
 def check_rubric(path: Path) -> list[Problem]:
     """List every problem of a rubric file by line; empty if it is valid."""
-    return _examine(path)[1]
-
-
-def _examine(path: Path) -> tuple[Any, list[Problem]]:
-    try:
-        return _problems(read_located(path))
-    except UnreadableError as error:
-        return None, [error.problem]
-
-
-def _problems(source: LocatedFile) -> tuple[Any, list[Problem]]:
-    content = source.content
-    if not isinstance(content, Mapping):
-        return None, [Problem(1, f"a rubric file must be a table of keys, not {kind_of(content)}")]
-    faults = list(islice(chain(source.faults, _shape(content), find_faults(content)), MOST_FAULTS))
-    lines = source.lines() if faults else {}
-    problems = {Problem(fault.line or line_of(fault.place, lines), _sentence(fault, content)): None for fault in faults}
-    return content, sorted(problems, key=lambda problem: problem.line or 0)
-
-
-def _shape(content: Mapping[str, Any]) -> Iterator[Fault]:
-    """Find values that are invalid by themselves; ``find_faults`` reports the conflicts between them."""
-    try:
-        RubricFile.model_validate(content)
-    except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            if problem["loc"]:
-                yield Fault(problem["loc"], _complaint(problem))
-
-
-def _complaint(problem: ErrorDetails) -> str:
-    kind, value = problem["type"], problem["input"]
-    if kind == "missing":
-        return "is missing"
-    if kind == "value_error":
-        return str(problem["ctx"]["error"])
-    if kind == "extra_forbidden":
-        parts: dict[object, type[BaseModel]] = {"metric": Metric, "example": Example}
-        part = parts.get(problem["loc"][0]) if len(problem["loc"]) > 1 else None
-        return f"is not a key of a rubric file{did_you_mean(str(problem['loc'][-1]), _keys(part or RubricFile))}"
-    if kind in EXPECTED:
-        shown = str(value) if isinstance(value, float) else kind_of(value)
-        quote = ": put it in quotes" if kind == "string_type" and not isinstance(value, list | Mapping | None) else ""
-        return f"must be {EXPECTED[kind]}, not {shown}{quote}"
-    return problem["msg"]
-
-
-def _keys(part: type[BaseModel]) -> list[str]:
-    return [known.alias or name for name, known in part.model_fields.items()]
-
-
-def _sentence(fault: Fault, content: Mapping[str, Any]) -> str:
-    return f"{spelt_place(fault.place, content)}: {fault.message}" if fault.place else fault.message
+    return check_file_of(path, RUBRIC_FILES)

@@ -44,12 +44,13 @@ RANGE = re.compile(r"(0|-?[1-9][0-9]{0,8})-(0|-?[1-9][0-9]{0,8})")
 def _text(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be empty")
-    if _unwritable(value, "\t\r\n"):
+    if is_unwritable(value, "\t\r\n"):
         raise ValueError("holds a control character or half of a surrogate pair")
     return value.strip()
 
 
-def _unwritable(text: str, allowed: str = "") -> bool:
+def is_unwritable(text: str, allowed: str = "") -> bool:
+    """Whether a text holds a control character that is not allowed, or half of a surrogate pair."""
     return any(unicodedata.category(character) in ("Cc", "Cs") and character not in allowed for character in text)
 
 
@@ -62,7 +63,8 @@ def _named(pattern: str, words: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _filled(values: tuple[Value, ...]) -> tuple[Value, ...]:
+def filled(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Check that a list has parts, and not too many."""
     if not values:
         raise ValueError("must list at least one")
     if len(values) > MOST_LISTED:
@@ -71,8 +73,8 @@ def _filled(values: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def _fields(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in _filled(names):
-        if not name.strip() or _unwritable(name):
+    for name in filled(names):
+        if not name.strip() or is_unwritable(name):
             raise ValueError("a field's name must be one line of text")
         if names.count(name) > 1:
             raise ValueError(f"`{name}` is listed twice")
@@ -110,7 +112,7 @@ def _labels(labels: list[object] | tuple[object, ...]) -> tuple[str, ...]:
             raise ValueError(f"label {number} is empty")
         if label != label.strip():
             raise ValueError(f"label {number} begins or ends with white space, which a reader of the prompt does not see")
-        if _unwritable(label) or WHITE_SPACE in label:
+        if is_unwritable(label) or WHITE_SPACE in label:
             raise ValueError(f"label {number} must be one line without control characters or `{WHITE_SPACE}`")
         if label in checked:
             raise ValueError(f"label `{label}` is listed twice")
@@ -119,6 +121,16 @@ def _labels(labels: list[object] | tuple[object, ...]) -> tuple[str, ...]:
 
 
 Text = Annotated[str, AfterValidator(_text)]
+JudgeName = Annotated[str, _named("[a-z][a-z0-9-]*", "a small letter, then small letters, digits or `-`")]
+Scale = Annotated[str | tuple[str, ...], BeforeValidator(_scale)]
+
+
+def scale_values(scale: str | tuple[str, ...]) -> tuple[int, ...] | tuple[str, ...]:
+    """Every score of a scale except null, in its order."""
+    if isinstance(scale, tuple):
+        return scale
+    bounds = RANGE.fullmatch(scale)
+    return tuple(range(int(bounds[1]), int(bounds[2]) + 1)) if bounds else ("pass", "fail")
 
 
 class _Part(BaseModel):
@@ -137,7 +149,7 @@ class Metric(_Part):
 
     name: Annotated[str, _named("[A-Za-z][A-Za-z0-9_-]*", "a letter, then letters, digits, `_` or `-`")]
     description: Text
-    scale: Annotated[str | tuple[str, ...], BeforeValidator(_scale)]
+    scale: Scale
     ordered: StrictBool = False
     optional: StrictBool = False
     levels: dict[str, Text] = {}
@@ -145,10 +157,7 @@ class Metric(_Part):
     @cached_property
     def legal(self) -> tuple[int, ...] | tuple[str, ...]:
         """Every score except null, in the order of the scale."""
-        if isinstance(self.scale, tuple):
-            return self.scale
-        bounds = RANGE.fullmatch(self.scale)
-        return tuple(range(int(bounds[1]), int(bounds[2]) + 1)) if bounds else ("pass", "fail")
+        return scale_values(self.scale)
 
     @property
     def numeric(self) -> bool:
@@ -173,12 +182,12 @@ class RubricFile(_Part):
         max_tokens: Room for an answer; ``None`` leaves it to the judge.
     """
 
-    name: Annotated[str, _named("[a-z][a-z0-9-]*", "a small letter, then small letters, digits or `-`")]
+    name: JudgeName
     instructions: Text | None = None
     fields: Annotated[tuple[str, ...], AfterValidator(_fields)]
     reasoning: StrictBool = True
     max_tokens: StrictInt | None = None
-    metrics: Annotated[tuple[Metric, ...], Field(alias="metric"), AfterValidator(_filled)]
+    metrics: Annotated[tuple[Metric, ...], Field(alias="metric"), AfterValidator(filled)]
     examples: Annotated[tuple[Example, ...], Field(alias="example")] = ()
 
     @model_validator(mode="after")

@@ -38,7 +38,8 @@ from judges.engines.vocabulary import Speller
 from judges.grouse import Grouse
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
-from judges.pairwise import Orders, Pairwise
+from judges.orders import Orders
+from judges.pairwise import Pairwise
 from judges.qualeval import Discovery, Insight
 from judges.rubric import Rubric
 from judges.runner import Runner, prepare

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from judges.pairwise import CHOICES, SWAPPED, Pairwise
+from judges.orders import CHOICES, SWAPPED
+from judges.pairwise import Pairwise
 from scripts.judge_data import damage
 from scripts.judge_data.examples import Choice, Example
 from scripts.judge_data.sources import Split

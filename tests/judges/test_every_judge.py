@@ -1,4 +1,7 @@
-"""Each judge on each engine: real answers of the tests' model are read without a fault."""
+"""Each judge on each engine: real answers of the tests' model are read without a fault.
+
+``engines/test_heads.py`` asks the judges that read a classification head.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,7 +37,7 @@ def case(name: str) -> tuple[Judge, dict[str, Any]]:
     return catalog.open_judge(name, **{**example.options, **SHORT.get(name, {})}), dict(example.sample)
 
 
-CASES = {name: case(name) for name in catalog.JUDGES}
+CASES = {name: case(name) for name in catalog.JUDGES if not any(form.classifies for form in case(name)[0].forms)}
 
 RUBRIC = """
 name = "kind"

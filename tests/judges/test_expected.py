@@ -2,12 +2,15 @@ import math
 import re
 
 import pytest
+from pydantic import BaseModel
 
 from judges.engines.engine import Token, alternatives_of
-from judges.expected import Expectation, alternatives_wanted, label_probabilities, spreads_of
+from judges.expected import AnswerTokens, Expectation, Spread, alternatives_wanted
+from judges.form import AnswerSchema
 from judges.judge import Label, NumericScore
 
 ANSWER = '{"a": 3}'
+JSON = AnswerSchema(BaseModel, 8)
 FIVE = NumericScore("a", ("a",), (0, 1, 2, 3, 4, 5))
 TEN = NumericScore("a", ("a",), tuple(range(11)))
 
@@ -16,10 +19,21 @@ def expected_scores(
     answer: str, spelt: list[Token] | None, scores: list[NumericScore]
 ) -> tuple[dict[str, Expectation | None], list[str]]:
     """What the first digits alone tell."""
-    spreads, faults = spreads_of(answer, spelt, scores)
-    outcomes = {metric: spread.expectation() for metric, spread in spreads.items()} | faults
+    found = {score.metric: AnswerTokens(answer, spelt, JSON).spread(score) for score in scores}
+    outcomes = {metric: spread if isinstance(spread, str) else spread.expectation() for metric, spread in found.items()}
     expected = {metric: None if isinstance(outcome, str) else outcome for metric, outcome in outcomes.items()}
     return expected, [outcome for outcome in outcomes.values() if isinstance(outcome, str)]
+
+
+def spread_of(answer: str, spelt: list[Token] | None, part: NumericScore | Label) -> Spread:
+    spread = AnswerTokens(answer, spelt, JSON).spread(part)
+    assert isinstance(spread, Spread)
+    return spread
+
+
+def label_probabilities(answer: str, spelt: list[Token] | None, label: Label) -> dict[str, float] | str:
+    spread = AnswerTokens(answer, spelt, JSON).spread(label)
+    return spread if isinstance(spread, str) else spread.probabilities()
 
 
 def logs(**masses: float) -> dict[str, float]:
@@ -65,7 +79,7 @@ def test_probability_on_half_a_score_is_not_guessed_away() -> None:
 def test_a_pattern_of_digits_escapes_no_space() -> None:
     """xgrammar warns of an escaped space on the terminal, once a follow-up."""
     spelt = [Token('{"a": ', {}), Token("1", logs(**{"1": 1.0})), Token(', "b": 2}', {})]
-    (spread,) = spreads_of('{"a": 1, "b": 2}', spelt, [NumericScore("a", ("a",), tuple(range(101)))])[0].values()
+    spread = spread_of('{"a": 1, "b": 2}', spelt, NumericScore("a", ("a",), tuple(range(101))))
     pattern = spread.pattern("1")
     assert " " in spread.after
     assert re.fullmatch(pattern, f"00{spread.after}")
@@ -75,7 +89,7 @@ def test_a_pattern_of_digits_escapes_no_space() -> None:
 def test_the_digits_of_a_score_are_told_one_by_one() -> None:
     """Of 0 to 100: 1 (0.1), 10 (0.2), 12 (0.1), 100 (0.2), 57 (0.4), in a vocabulary that splits some numbers into digits."""
     spelt = [Token('{"a": ', {}), Token("5", logs(**{"1": 0.5, "12": 0.1, "5": 0.4})), Token("7", {"7": 0.0}), Token("}", {})]
-    (spread,) = spreads_of('{"a": 57}', spelt, [NumericScore("a", ("a",), tuple(range(101)))])[0].values()
+    spread = spread_of('{"a": 57}', spelt, NumericScore("a", ("a",), tuple(range(101))))
     assert "90% of the probability is on beginnings of several scores" in str(spread.expectation())
     assert spread.unfinished == ["1", "5"]
     assert re.fullmatch(spread.pattern("1"), "00}")
@@ -93,10 +107,10 @@ def test_the_digits_of_a_score_are_told_one_by_one() -> None:
 def test_a_token_without_text_is_no_digit() -> None:
     """A server may report a special token, or a part of a character, as an empty text: it says nothing of the score."""
     spelt = [Token('{"a": ', {}), Token("3", logs(**{"3": 0.9, "1": 0.08, "": 0.02})), Token("}", {})]
-    (spread,) = spreads_of(ANSWER, spelt, [TEN])[0].values()
+    spread = spread_of(ANSWER, spelt, TEN)
     spread.add(logs(**{"": 0.5, "0": 0.25, "00": 0.125, "}": 0.125}), "1")
     assert spread.unfinished == []
-    assert spread.masses == pytest.approx({3: 0.9, 10: 0.02, 1: 0.01})
+    assert spread.masses == pytest.approx({"3": 0.9, "10": 0.02, "1": 0.01})
     assert spread.lost == pytest.approx(0.06)
 
 
@@ -105,7 +119,7 @@ def test_a_token_may_hold_what_follows_a_score() -> None:
     (found,) = expected_scores('{"a": 3, "b": "x"}', spelt, [FIVE])[0].values()
     assert found
     assert found.expectation == 3.5
-    assert spreads_of('{"a": 3, "b": "x"}', spelt, [FIVE])[0]["a"].after == ', "b": "'
+    assert spread_of('{"a": 3, "b": "x"}', spelt, FIVE).after == ', "b": "'
 
 
 def test_unseen_probability_is_not_guessed_away() -> None:
@@ -163,12 +177,20 @@ def test_words_that_are_no_label_count_for_nothing() -> None:
     assert label_probabilities(CHOSEN, choice_tokens(at_label), LABEL) == {"A": 1.0, "both": 0.0, "B": 0.0, "neither": 0.0}
 
 
+def test_a_value_at_the_end_of_an_answer_may_be_followed_by_a_token_without_text() -> None:
+    spread = Spread(tuple(range(1, 11)), "[SCORE] ", "")
+    spread.add(logs(**{"1": 0.5, "7": 0.5}))
+    spread.add(logs(**{"": 0.6, "0": 0.4}), "1")
+    assert spread.masses == pytest.approx({"7": 0.5, "1": 0.3, "10": 0.2})
+    assert spread.lost == pytest.approx(0.0)
+
+
 def test_without_certainty_there_are_no_probabilities_and_a_reason() -> None:
     unseen = label_probabilities(CHOSEN, choice_tokens({"A": math.log(0.6)}), LABEL)
-    assert unseen == "40% of the probability is on beginnings of more than one label, or unseen"
+    assert unseen == "40% of the probability is on beginnings of several labels, or unseen"
     alike = Label(("choice",), ("A", "Also"))
     shared = label_probabilities(CHOSEN, choice_tokens({"A": math.log(0.9), "Al": math.log(0.1)}), alike)
-    assert shared == "90% of the probability is on beginnings of more than one label, or unseen"
+    assert shared == "90% of the probability is on beginnings of several labels, and this engine cannot say what follows"
     empty = label_probabilities(CHOSEN, choice_tokens({"": 0.0}), LABEL)
     assert empty == "no legal label is among the likeliest tokens"
     assert label_probabilities(CHOSEN, None, LABEL) == "the engine gives no log-probabilities"

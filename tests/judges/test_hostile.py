@@ -132,8 +132,9 @@ def legal_scores(judge: Judge) -> dict[str, Collection[Score]]:
     return legal
 
 
-def _choices(schema: Mapping[str, Any], path: Sequence[str]) -> set[Score]:
+def _choices(schema: Mapping[str, Any] | None, path: Sequence[str]) -> set[Score]:
     """The enumeration that stands in a schema at the end of a path of keys."""
+    assert schema is not None
     shape = schema
     for key in path:
         shape = shape["properties"][key]

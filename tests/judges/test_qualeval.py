@@ -71,7 +71,7 @@ def test_affinity_shows_an_output_without_saying_whose() -> None:
 def test_groups_are_even_and_share_all_but_the_last_line(count: int) -> None:
     asked = Affinity([f"a{number}" for number in range(count)]).render({"input": "i"}).prompts
     assert len(asked) == -(-count // MOST_TOGETHER)
-    keys = [[int(key) for key in prompt.form.schema["properties"]] for prompt in asked]
+    keys = [[int(key) for key in dict(prompt.form.schema or {})["properties"]] for prompt in asked]
     assert list(chain.from_iterable(keys)) == list(range(1, count + 1)), "every attribute once"
     sizes = {len(group) for group in keys}
     assert max(sizes) - min(sizes) <= 1
@@ -222,7 +222,7 @@ def test_the_last_turn_explains_what_it_chooses() -> None:
 @given(st.integers(1, 300), st.sampled_from([1.25, 1.5, 2, 4, 7, 50]), st.integers(1, 40))
 def test_a_list_shrinks_by_the_factor_but_not_below_the_least(count: int, factor: float, least: int) -> None:
     form = Shrink(factor=factor, least=least).render({"attributes": [str(n) for n in range(count)]}).prompts[0].form
-    most = form.schema["properties"]["chosen"]["maxItems"]
+    most = dict(form.schema or {})["properties"]["chosen"]["maxItems"]
     assert most == min(count, max(least, -(-Fraction(count) // Fraction(factor))))
 
 

@@ -243,7 +243,7 @@ BROKEN = {
     "sample field of a wrong type": (
         (SAMPLE, 'sample = { dialogue = "hi", summary = 3 } # here'),
         ("summary: They greet.}", "summary: 3} # here"),
-        "example.1.sample.summary: must be a string, not a number",
+        "example.1.sample.summary: must be a string or a list of turns, not a number",
     ),
     "reasons missing": (
         ("[[example]]\n" + SAMPLE + '\nreasoning = "It is all there."', "[[example]] # here\n" + SAMPLE),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.pairwise import SWAPPED
+from judges.orders import SWAPPED
 from scripts.judge_data.examples import Example, rows
 from scripts.judge_data.pairs import Answer, _reason, pairs
 from scripts.judge_data.tasks import Tasks
