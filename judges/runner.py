@@ -13,13 +13,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import BaseModel
-
-from judges.answer_text import remainder, value_span
 from judges.concurrency import Work, as_reached
 from judges.data.rows import Row
 from judges.decoding import GREEDY, Decoding, SampledDecoding
 from judges.engines.engine import Engine, Generation, Request, Token, Usage
+from judges.engines.heads import check_head
 from judges.errors import (
     AnswerError,
     CannotContinueError,
@@ -30,9 +28,9 @@ from judges.errors import (
     SampleError,
     ServerOverflowError,
 )
-from judges.expected import Expectation, Spread, alternatives_wanted, label_probabilities, spreads_of
-from judges.form import AnswerSchema
-from judges.judge import Judge, Prompt, RenderedPrompts
+from judges.expected import AnswerTokens, Expectation, Spread, alternatives_wanted
+from judges.form import AnswerForm
+from judges.judge import Judge, Label, NumericScore, Prompt, RenderedPrompts
 from judges.texts import TextWriter
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 
@@ -110,13 +108,18 @@ class Runner:
     ``texts`` keeps what the judge is shown and what it answers.
 
     Raises:
-        EngineError: The judge is to think first, but the engine cannot continue an answer.
-        MagistrateError: Expected scores are requested for sampled answers.
+        EngineError: The judge is to think first or begins answers, but the engine cannot continue an answer; or only one of judge
+            and model is for a classification head.
+        MagistrateError: Expected scores are requested for sampled answers, or anything but numbers of a classification head.
     """
 
     def __init__(self, judge: Judge, engine: Engine, decoding: Decoding = GREEDY, texts: TextWriter | None = None) -> None:
-        if decoding.think and not engine.supports_prefill:
+        check_head(judge, engine, decoding)
+        self._think = decoding.think or judge.thinks
+        if self._think and not engine.supports_prefill:
             raise EngineError("this server takes no regular expression, so no answer can be constrained behind a thought")
+        if judge.begins_answers and not engine.supports_prefill:
+            raise EngineError(f"this server continues no answer, and judge `{judge.name}` gives the beginning of each")
         if decoding.expected and isinstance(decoding, SampledDecoding):
             raise MagistrateError("expected scores need greedy answers; leave out the temperature, or the expected scores")
         self.judge = judge
@@ -126,9 +129,9 @@ class Runner:
         self.basis = Fingerprint.of(judge, engine.identity, decoding)
         self.fingerprint = self.basis.digest
         self._scores = judge.numeric_scores
-        self._label = judge.label if decoding.expected else None
+        self._labels = judge.labels if decoding.expected else ()
         wanted = alternatives_wanted(self._scores) if decoding.expected else 0
-        wanted = max(wanted, LABEL_ALTERNATIVES if self._label else 0)
+        wanted = max(wanted, LABEL_ALTERNATIVES if self._labels else 0)
         self._alternatives = min(wanted, engine.max_alternatives)
 
     async def run(self, samples: Iterable[PreparedSample]) -> AsyncGenerator[Verdict, None]:
@@ -159,6 +162,7 @@ class Runner:
             if self._texts is not None:
                 self._texts.add(sample, [answer.text for answer in answers], self.fingerprint)
             expected, notes = await self._expected(answers, session)
+            probabilities, label_notes = await self._label_probabilities(answers, session)
         except ContextOverflowError as error:
             return self.unscored(sample, str(error), session)
         except RequestError as error:
@@ -169,10 +173,10 @@ class Runner:
             complete = all(answer.complete for answer in answers)
             why = str(error) if complete else "the answer was cut off by the token limit and could not be finished"
             return self.unscored(sample, f"bad answer: {why}", session)
-        detail, label_notes = self._with_label_probabilities(parsed.detail, answers)
+        detail = parsed.detail if probabilities is None else {**(parsed.detail or {}), **self.judge.weighed(probabilities)}
         notes += label_notes
         if session.thought_cut:
-            notes.append(f"a thought was cut off after {self.decoding.think} tokens")
+            notes.append(f"a thought was cut off after {self._think} tokens")
         return Verdict(
             id=sample.row.id,
             judge=self.judge.name,
@@ -197,7 +201,7 @@ class Runner:
             if implied is None:
                 answers += await self._ask_in_parts(prompt, session)
             else:
-                answers.append(_Answer(implied, complete=True, usage=Usage(), tokens=[]))
+                answers.append(_Answer(implied, complete=True, usage=Usage(), tokens=[], form=prompt.form))
         return answers
 
     async def _expected(
@@ -208,34 +212,42 @@ class Runner:
         expected: dict[str, Expectation | None] = {}
         notes: list[str] = []
         for answer in answers:
-            own = [score for score in self._scores if len(answers) == 1 or value_span(answer.text, score.path)]
+            own = [score for score in self._scores if len(answers) == 1 or answer.form.place(answer.text, score.path)]
             if answer.tokens == []:  # implied, not asked
                 expected |= dict.fromkeys((score.metric for score in own), None)
                 continue
-            spreads, faults = spreads_of(answer.text, answer.tokens, own)
-            await asyncio.gather(*(self._finish(spread, answer, session) for spread in spreads.values()))
-            outcomes = {metric: self._calibrated(metric, spread) for metric, spread in spreads.items()}
-            outcomes.update(faults)
+            found = await self._spreads(answer, own, session)
+            outcomes = {score.metric: self._calibrated(score.metric, spread) for score, spread in zip(own, found, strict=True)}
             expected |= {metric: None if isinstance(outcome, str) else outcome for metric, outcome in outcomes.items()}
             notes += [f"no expected {metric}: {outcome}" for metric, outcome in outcomes.items() if isinstance(outcome, str)]
         return expected, notes
 
-    def _calibrated(self, metric: str, spread: Spread) -> Expectation | str:
+    async def _spreads(
+        self, answer: _Answer, parts: Sequence[NumericScore] | Sequence[Label], session: _Session
+    ) -> list[Spread | str]:
+        """The probabilities of parts of an answer, or the reason why they are unknown."""
+        spelt = AnswerTokens(answer.text, answer.tokens, answer.form)
+        spreads = [spelt.spread(part) for part in parts]
+        await asyncio.gather(*(self._finish(spread, answer, session) for spread in spreads if isinstance(spread, Spread)))
+        return spreads
+
+    def _calibrated(self, metric: str, spread: Spread | str) -> Expectation | str:
         """The mean and the entropy of a score with what people give there, or the reason why they are unknown."""
+        if isinstance(spread, str):
+            return spread
         found = spread.expectation()
         calibration = self.engine.calibration
         if calibration is None or not self.judge.calibrated(metric):
             return found
-        curve = calibration.curve(self.judge.name, metric, spread.legal)
+        curve = calibration.curve(self.judge.name, metric, [int(score) for score in spread.legal])
         return found if isinstance(found, str) or curve is None else replace(found, calibrated=curve.at(found.expectation))
 
     async def _finish(self, spread: Spread, answer: _Answer, session: _Session) -> None:
-        """Ask what follows the digits that several legal scores begin with."""
-        while answer.request is not None and self.engine.supports_prefill and (unfinished := spread.unfinished):
+        """Ask what follows the beginnings that several legal values share."""
+        while (request := answer.request) and self.engine.supports_prefill and (unfinished := spread.unfinished):
+            start = request.answer_start + spread.start
             asked = [
-                replace(
-                    answer.request, max_tokens=1, pattern=spread.pattern(begun), schema=None, answer_start=spread.start + begun
-                )
+                replace(request, max_tokens=1, pattern=spread.pattern(begun), schema=None, answer_start=start + begun)
                 for begun in unfinished
             ]
             for begun, following in zip(
@@ -243,14 +255,20 @@ class Runner:
             ):
                 spread.add(following.tokens[0].alternatives if following.tokens else {}, begun)
 
-    def _with_label_probabilities(self, detail: Detail, answers: Sequence[_Answer]) -> tuple[Detail, list[str]]:
-        """The detail with the probabilities of the judge's label, and a note for each answer that has none."""
-        if self._label is None:
-            return detail, []
-        outcomes = [label_probabilities(answer.text, answer.tokens, self._label) for answer in answers]
-        known = [None if isinstance(outcome, str) else outcome for outcome in outcomes]
-        notes = [f"no probabilities of the label: {outcome}" for outcome in outcomes if isinstance(outcome, str)]
-        return {**(detail or {}), **self.judge.weighed(known)}, notes
+    async def _label_probabilities(
+        self, answers: Sequence[_Answer], session: _Session
+    ) -> tuple[list[dict[str, float] | None] | None, list[str]]:
+        """The probabilities of the label in each answer, if the judge has any, and a note for each that is not known."""
+        if not any(self._labels):
+            return None, []
+        known: list[dict[str, float] | None] = []
+        notes: list[str] = []
+        for answer, label in zip(answers, self._labels, strict=True):
+            (spread,) = await self._spreads(answer, [label], session) if label else (None,)
+            outcome = spread.probabilities() if isinstance(spread, Spread) else spread
+            known.append(None if isinstance(outcome, str) else outcome)
+            notes += [f"no probabilities of the label: {outcome}"] if isinstance(outcome, str) else []
+        return known, notes
 
     async def _ask_in_parts(self, prompt: Prompt, session: _Session) -> list[_Answer]:
         """Ask a prompt, or the smaller prompts that the judge splits it into if it or its answer exceeds the context."""
@@ -269,27 +287,23 @@ class Runner:
     async def _ask(self, prompt: Prompt, session: _Session) -> _Answer:
         """Ask a prompt; if the token limit cuts the answer off, have the model write what is missing."""
         form = prompt.form
-        thought, cut = await self._thought(prompt, session) if self.decoding.think else (None, False)
-        request = Request(
-            prompt.messages,
-            form.max_tokens,
-            form.pattern,
-            schema=form.schema if thought is None else None,
-            thought=thought,
-            alternatives=self._alternatives,
-        )
+        thought, cut = await self._thought(prompt, session) if self._think else (None, False)
+        request = replace(Request.of(prompt), thought=thought, alternatives=self._alternatives)
+        if thought is not None:
+            request = replace(request, schema=None)
         answer = latest = await self._generate(request, session)
         if thought is not None:
             session.thoughts.append(thought)
         session.thought_cut |= cut
         for terse in RECOVERIES:
-            rest = None if answer.complete else remainder(answer.text, form.schema, layout=form.layout, terse=terse)
+            rest = None if answer.complete else form.remainder(answer.text, terse=terse)
             if rest is None:
                 break
             room = form.terse_room if terse else self._free_room(form, latest.usage)
             if room < 1:
                 continue
-            following = replace(request, max_tokens=room, pattern=rest.pattern, schema=None, answer_start=rest.kept)
+            start = prompt.answer_start + rest.kept
+            following = replace(request, max_tokens=room, pattern=rest.pattern, schema=None, answer_start=start)
             try:
                 latest = await self._generate_in_available_room(following, session)
             except ContextOverflowError:
@@ -298,9 +312,9 @@ class Runner:
                 break
             session.recovered = True
             answer = _continued(answer, rest.kept, latest)
-        return _Answer(answer.text, answer.complete, answer.usage, answer.tokens, request=request)
+        return _Answer(answer.text, answer.complete, answer.usage, answer.tokens, form=form, request=request)
 
-    def _free_room(self, form: AnswerSchema[BaseModel], used: Usage) -> int:
+    def _free_room(self, form: AnswerForm, used: Usage) -> int:
         """Tokens for continuing normally that leave enough for the shortest end; less than 1 if none remain."""
         wanted = max(LEAST_ROOM, form.max_tokens // 4)
         if self.engine.context is None:
@@ -309,7 +323,7 @@ class Runner:
 
     async def _thought(self, prompt: Prompt, session: _Session) -> tuple[str, bool]:
         """The model's thought before its answer, and whether the limit cut it off."""
-        thought = await self._generate(Request(prompt.messages, self.decoding.think, thinks=True), session)
+        thought = await self._generate(Request(prompt.messages, self._think, plain=prompt.plain, thinks=True), session)
         return thought.text.rstrip(), not thought.complete
 
     async def _generate_in_available_room(self, request: Request, session: _Session) -> Generation:
@@ -340,8 +354,9 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generation):
-    """An answer with its request; ``None`` if the judge implies it."""
+    """An answer with its form and its request; ``None`` if the judge implies it."""
 
+    form: AnswerForm = field(kw_only=True)
     request: Request | None = None
 
 

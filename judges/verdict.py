@@ -18,6 +18,7 @@ from judges.decoding import GREEDY, Decoding
 from judges.engines.engine import EngineIdentity, Usage
 from judges.engines.hardware import HARDWARE
 from judges.expected import Expectation
+from judges.head_form import AnyLabel, Interval
 from judges.judge import Judge, Score
 
 Status = Literal["scored", "unscored"]
@@ -176,6 +177,8 @@ def fault_in(verdict: Verdict, judge: Judge, *, whole: bool = False) -> str | No
 
 
 def _range(legal: Collection[Score]) -> str:
+    if isinstance(legal, Interval | AnyLabel):
+        return str(legal)
     numbers = [score for score in legal if isinstance(score, int)]
     if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return f"{numbers[0]} to {numbers[-1]}" + (" or null" if None in legal else "")

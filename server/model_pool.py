@@ -307,7 +307,7 @@ class _Job:
         """List the patterns of a sample that depend on the caller, by a rubric, an option or the sample itself."""
         forms = [prompt.form for prompt in sample.rendered.prompts] if sample.rendered else []
         known = () if self.spec.rubric is not None or self.spec.options else self.judge.forms
-        return [form.pattern for form in forms if form not in known]
+        return [form.pattern for form in forms if form.pattern and form not in known]
 
 
 def _share(caller: str, *, urgent: bool) -> str:

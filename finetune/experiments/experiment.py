@@ -114,7 +114,7 @@ class Plan:
         return {
             "task": self.task.model_dump(mode="json"),
             "metric": self.metric.name,
-            "recipe": self.recipe.model_dump(mode="json"),
+            "recipe": self.recipe.as_fields(),
             "rows": _digest(pool),
             "evaluation": _digest(evaluation),
             **{name: getattr(self, name) for name in ("base", "added", "validation", "max_tokens")},

@@ -59,7 +59,7 @@ def provenance_of_training(
 ) -> dict[str, Any]:
     """List everything that the weights depend on. Thread counts are part of it: they change the last bits of sums."""
     return {
-        "recipe": recipe.model_dump(mode="json"),
+        "recipe": recipe.as_fields(),
         "rate": rate,
         "seed": seed,
         "threads": torch.get_num_threads(),
@@ -70,8 +70,13 @@ def provenance_of_training(
         "validation": _digest(data.validation),
         "counts": {"rows": len(data.rows), "validation": len(data.validation), "rejected": len(data.rejected)},
         "rejected": [asdict(row) for row in data.rejected],
-        "versions": {name: metadata.version(name) for name in VERSIONS} | _kernels(device),
+        "versions": versions() | _kernels(device),
     }
+
+
+def versions() -> dict[str, str]:
+    """The versions of the libraries that weights depend on."""
+    return {name: metadata.version(name) for name in VERSIONS}
 
 
 def _kernels(device: torch.device) -> dict[str, str]:

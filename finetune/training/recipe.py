@@ -50,10 +50,15 @@ class Rows(Part):
 class Training(Part):
     """The optimisation."""
 
+    objective: Literal["answers", "reward"] = Field(
+        "answers", description="Whether the words of answers are learned, or a head whose number is higher for the better one."
+    )
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1, description="Each is tried.")
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
     warmup_steps: int = Field(0, ge=0)
-    batch: int = Field(gt=0, description="Size of a step in multiples of `length` tokens, over all processes.")
+    batch: int = Field(
+        gt=0, description="Size of a step in multiples of `length` tokens, over all processes; of rewards, in pairs."
+    )
     at_once: int = Field(
         1,
         gt=0,
@@ -120,6 +125,13 @@ class Recipe(Part):
             content = _merged(content, variants[variant])
         content |= {key: value for key, value in changed.items() if value is not None}
         return described(cls, {"name": path.stem if variant is None else f"{path.stem}-{variant}", **content}, path)
+
+    def as_fields(self) -> dict[str, Any]:
+        """The recipe as JSON values. A setting added later is omitted at its default, so that earlier trainings are resumed."""
+        content = self.model_dump(mode="json")
+        if self.training.objective == "answers":
+            del content["training"]["objective"]
+        return content
 
     def template(self) -> str | None:
         """Read the chat template that it names.

@@ -18,6 +18,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils import is_liger_kernel_available
 
 from finetune.data.batches import Batch, Packs, shown
+from finetune.data.pairs import Pairs
 from finetune.training import checkpoints
 from finetune.training.recipe import Recipe
 from judges.errors import MagistrateError
@@ -28,6 +29,10 @@ MOST_NAMED = 8
 """Rows named in a message."""
 
 OPTIMIZERS = {"adamw": "adamw_torch", "adamw_8bit": "adamw_bnb_8bit"}
+
+
+Rows = Packs | Pairs
+"""What a training takes batches from."""
 
 
 class Progress(NamedTuple):
@@ -117,7 +122,7 @@ def arguments(
 class AnswerTrainer(Trainer):
     """Trains an adapter on packed rows."""
 
-    def __init__(self, model: Any, args: TrainingArguments, rows: Packs, validation: Packs, listener: Listener) -> None:
+    def __init__(self, model: Any, args: TrainingArguments, rows: Rows, validation: Rows, listener: Listener) -> None:
         super().__init__(model=model, args=args, train_dataset=rows, eval_dataset=validation, data_collator=rows.collate)
         for callback in (PrinterCallback, ProgressCallback):
             self.remove_callback(callback)
@@ -125,6 +130,7 @@ class AnswerTrainer(Trainer):
         self.add_callback(_ProgressReport(self, listener))
         # Losses are divided by the tokens of the whole step already.
         self.model_accepts_loss_kwargs = True
+        self.validation = validation
         self.losses: list[Tensor] = []
         self.names: list[str] = []
         self.tokens = 0
@@ -158,7 +164,7 @@ class AnswerTrainer(Trainer):
         self, model: nn.Module, inputs: Batch, return_outputs: bool = False, num_items_in_batch: Tensor | int | None = None
     ) -> Any:
         """Compute a batch's share of its step's loss: the sum over its answers' tokens, over the weight of the step's."""
-        total = _loss(model, inputs)
+        total = self.batch_loss(model, inputs)
         count = num_items_in_batch if num_items_in_batch is not None else inputs["weights"].sum()
         # Gradients are averaged over processes, and this loss must be summed.
         loss = total / count * self.accelerator.num_processes
@@ -167,20 +173,23 @@ class AnswerTrainer(Trainer):
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Compute the loss per token over all answers of the validation, whatever their lengths and packing."""
-        assert isinstance(self.eval_dataset, Packs)
         began = time.perf_counter()
-        mine = range(self.accelerator.process_index, len(self.eval_dataset), self.accelerator.num_processes)
+        mine = range(self.accelerator.process_index, len(self.validation), self.accelerator.num_processes)
         total = torch.zeros(2, dtype=torch.float64, device=self.args.device)
         self.model.eval()
-        for batch in DataLoader(Subset(self.eval_dataset, list(mine)), batch_size=1, collate_fn=self.eval_dataset.collate):
+        for batch in DataLoader(Subset(self.validation, list(mine)), batch_size=1, collate_fn=self.validation.collate):
             batch = self._prepare_inputs(batch)
             with torch.no_grad(), self.compute_loss_context_manager():
-                total += torch.stack([_loss(self.model, batch).double(), batch["weights"].sum().double()])
+                total += torch.stack([self.batch_loss(self.model, batch).double(), batch["weights"].sum().double()])
         loss, tokens = self.accelerator.reduce(total, "sum").tolist()
         metrics = {"eval_loss": loss / tokens, "eval_tokens": tokens, "eval_runtime": time.perf_counter() - began}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def batch_loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Sum the weighted losses of a batch."""
+        return _loss(model, batch)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(str(self.args.output_dir))

@@ -6,14 +6,14 @@ import copy
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
 
-from judges.engines.engine import HARMONY, THINK, Request, ThoughtMarks
+from judges.engines.engine import HARMONY, PLAIN, THINK, Request, ThoughtMarks
 from judges.engines.prefixes import PrefixCache, cuts_between_words
 from judges.errors import ContextOverflowError, EngineError, RequestError, reason_of
 from judges.judge import Message
@@ -29,9 +29,6 @@ SLICE = 1 << 14
 
 CUT_TOKENS = 16
 """Maximum number of extra tokens of a slice that is cut inside a word."""
-
-PLAIN = "\n\n"
-"""Separates messages where a model has no chat template."""
 
 
 class ChatTokenizer:
@@ -98,11 +95,45 @@ class ChatTokenizer:
         texts = [message.content.strip() for message in request.messages]
         if sum(map(len, texts)) > LIKELY_LETTERS * max(room, 0):
             self._check_least(texts, request.max_tokens, context)
-        ids = self._encode_messages(request.messages, thinks=request.thinks or request.thought is not None)
-        ids += self._encode_start(request.thought, request.answer_start)
+        ids = self.asked(request)
         if len(ids) > room:
             raise ContextOverflowError(len(ids), request.max_tokens, context)
         return ids
+
+    def asked(self, request: Request) -> list[int]:
+        """Encode what a request shows the model, up to where the model goes on."""
+        if request.classifies:
+            return self._encode_judged(request.messages)
+        if request.plain:
+            ids = self._encode_plain(PLAIN.join(message.content for message in request.messages))
+        else:
+            ids = self._encode_messages(request.messages, thinks=request.thinks or request.thought is not None)
+        return ids + self._encode_start(request.thought, request.answer_start)
+
+    def _encode_judged(self, messages: Sequence[Message]) -> list[int]:
+        """Encode a whole conversation for a classification head.
+
+        Without a chat template, a tokenizer that separates texts has them as its model was trained on: ``[CLS] a [SEP] b [SEP]``.
+        A beginning-of-text token that the tokenizer puts before any text, and the template does not write, comes first.
+        """
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if self._template is None and self.tokenizer.sep_token is not None and backend is not None and len(messages) == 2:
+            backend.encode_special_tokens = True
+            return list(backend.encode(messages[0].content, messages[1].content).ids)
+        ids = self._encode_messages(messages, answered=True)
+        return ids if ids[:1] == self._start else self._start + ids
+
+    @cached_property
+    def _start(self) -> list[int]:
+        """The beginning-of-text token, if the tokenizer puts it before any text by itself."""
+        first = list(self.tokenizer("")["input_ids"])[:1]
+        return first if first == [self.tokenizer.bos_token_id] else []
+
+    def second_text(self, ids: Sequence[int]) -> int | None:
+        """Where the second of two separated texts begins, for models that are shown that by token types; ``None`` for others."""
+        shown = self._template is None and "token_type_ids" in self.tokenizer.model_input_names
+        ends = self.tokenizer.sep_token_id
+        return ids.index(ends) + 1 if shown and ends in ids else None
 
     def _check_least(self, texts: Sequence[str], answer_tokens: int, context: int) -> None:
         """Count tokens slice by slice until there are too many."""
@@ -124,8 +155,7 @@ class ChatTokenizer:
             ContextOverflowError: They leave no room for a token in ``context``.
             RequestError: The text has no tokens.
         """
-        start = [] if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
-        before, ids = (start + self._encode(part, special_tokens=False) for part in (prompt, prompt + text))
+        before, ids = (self._encode_plain(part) for part in (prompt, prompt + text))
         if len(ids) >= context:
             raise ContextOverflowError(len(ids), 1, context)
         same = (one == other for one, other in zip(before, ids, strict=False))
@@ -133,6 +163,11 @@ class ChatTokenizer:
         if shared >= len(ids):
             raise RequestError("the text has no tokens")
         return ids, len(ids) - shared
+
+    def _encode_plain(self, text: str) -> list[int]:
+        """Encode text after the beginning-of-text token, if the tokenizer has one."""
+        start = [] if self.tokenizer.bos_token_id is None else [self.tokenizer.bos_token_id]
+        return start + self._encode(text, special_tokens=False)
 
     @property
     def thought_end(self) -> int | str:

@@ -129,7 +129,7 @@ class Host:
             engine = await self._opened()
         except MagistrateError as error:
             return on_node(error)
-        names = ("identity", "concurrency", "max_alternatives", "context", "supports_prefill", "calibration")
+        names = ("identity", "concurrency", "max_alternatives", "context", "supports_prefill", "calibration", "labels")
         return {name: getattr(engine, name) for name in names}
 
     async def ask(self, first: EngineIdentity, method: str, *arguments: Any) -> tuple[str, Any]:

@@ -14,7 +14,9 @@ from typing import Any
 import httpx
 
 from judges.constraint import answer_pattern
-from judges.engines.engine import THINK, Engine, EngineIdentity, Generation, Request, Token, Usage, alternatives_of
+from judges.engines.engine import THINK, Engine, EngineIdentity, Generation, Request
+from judges.engines.heads import NO_CONSTRAINT, classified, label_name
+from judges.engines.openai_api import chat_body, completed, generation, given, plain_body, usage_of
 from judges.errors import CannotContinueError, ContextOverflowError, EngineError, RequestError, ServerOverflowError, reason_of
 from judges.judge import Message
 
@@ -28,12 +30,22 @@ SPECIAL_TOKEN = re.compile(
 """Spellings of special tokens of the open model families, which a server may encode as such."""
 
 TOO_LONG = re.compile(r"context.{0,40}(length|window|size)|maximum.{0,40}tokens|too (long|large)", re.IGNORECASE)
-FINISHED = ("stop", "length", "eos", None)
 
 
 def defuse(text: str) -> str:
     """Insert a zero-width space into each spelling of a special token, so that no server encodes it as one."""
     return SPECIAL_TOKEN.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)
+
+
+def defused(message: Message) -> str:
+    """The content of a message with the sample's texts defused; the judge's own words stay as they are."""
+    if message.given is None:
+        return defuse(message.content)
+    content = message.content
+    for text in sorted(set(message.given), key=len, reverse=True):
+        if text and (safe := defuse(text)) != text:
+            content = content.replace(text, safe)
+    return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,39 +142,54 @@ class EndpointEngine(Engine):
         start = request.answer_start if request.thought is None else request.thought + THINK.closes + request.answer_start
         if start and not self._dialect.takes_pattern:
             raise CannotContinueError("this server takes no regular expression, so a truncated answer cannot be continued")
-        messages = [Message(message.role, defuse(message.content)) for message in request.messages]
+        messages = [Message(message.role, defused(message)) for message in request.messages]
+        if request.classifies:
+            return await self._classify(messages)
         await self._check_length(messages, request.max_tokens, start)
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             **self._dialect.constraint(request.pattern, request.schema),
         }
-        if request.alternatives and self.gives_alternatives:
-            body |= {"logprobs": True, "top_logprobs": min(request.alternatives, self.max_alternatives)}
         if request.top_k:
             body |= {"top_k": request.top_k}
         if request.seed is not None:
             body |= {"seed": request.seed}
         if request.thinks:
             body |= {"stop": [THINK.ends]}
-        if start:
-            body["messages"].append({"role": "assistant", "content": start})
-            body |= {"add_generation_prompt": False, "continue_final_message": True}
+        alternatives = min(request.alternatives, self.max_alternatives) if self.gives_alternatives else 0
+        if request.plain:
+            return completed(await self._ask("/completions", body | plain_body(messages, start, alternatives)))
+        return generation(await self._ask("/chat/completions", body | chat_body(messages, start, alternatives)))
+
+    async def _classify(self, messages: list[Message]) -> Generation:
+        """The logits of the server's classification head, by vLLM's API. It names the likeliest label alone."""
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        body = {"model": self._model, "messages": turns, "add_generation_prompt": False, "use_activation": False}
+        answer = await self._send("/classify", body, root=True)
+        try:
+            (found,) = answer["data"]
+            logits = [float(logit) for logit in found["probs"]]
+        except (KeyError, TypeError, ValueError):
+            raise RequestError("the server's answer holds no logits") from None
+        self.labels = self.labels or [label_name(number) for number in range(len(logits))]
+        return classified(logits, self.labels, usage_of(answer).prompt_tokens)
+
+    async def _ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         for attempt in range(self.attempts):
-            answer = await self._send("/chat/completions", body)
+            answer = await self._send(path, body)
             if not _aborted(answer):
                 break
             await asyncio.sleep(_pause(attempt))  # the server is stopping; another one may replace it
-        return _generation(answer)
+        return answer
 
     async def likelihood(self, prompt: str, text: str) -> Sequence[float]:
         before, after = defuse(prompt), defuse(text)
         if not after:
             raise RequestError("the text has no tokens")
         asked = {"prompt": before + after, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
-        return _given(await self._send("/completions", {"model": self._model, **asked}), len(after))
+        return given(await self._send("/completions", {"model": self._model, **asked}), len(after))
 
     async def _choose_model(self) -> None:
         try:
@@ -191,6 +218,8 @@ class EndpointEngine(Engine):
         patience = self.attempts
         try:
             refusals = await self._refusals()
+            if refusals and await self._is_classifier():
+                return
         finally:
             self.attempts = patience
         if refusals and not any(refusal.endswith(IGNORED) for refusal in refusals):
@@ -200,6 +229,15 @@ class EndpointEngine(Engine):
                 f"the server at {self.base_url} does not enforce a JSON schema, so its answers cannot be trusted "
                 f"({'; '.join(refusals)}); use a newer server, or `--engine vllm`"
             )
+
+    async def _is_classifier(self) -> bool:
+        """Whether the server's model has a classification head, whose labels are then known by their numbers."""
+        try:
+            await self._classify([Message("user", "1, 2, 3"), Message("assistant", "4")])
+        except RequestError:
+            return False
+        self._dialect = _Dialect(NO_CONSTRAINT, False)
+        return True
 
     async def _refusals(self) -> list[str]:
         """Try each dialect up to one that the server obeys. Returns why it obeys none; nothing if it obeys the last one tried."""
@@ -312,40 +350,3 @@ def _complaint(response: httpx.Response) -> str:
 def _retry_after(response: httpx.Response) -> float | None:
     value = response.headers.get("retry-after", "")
     return min(float(value), 60.0) if re.fullmatch(r"\d+(\.\d+)?", value) else None
-
-
-def _generation(answer: dict[str, Any]) -> Generation:
-    try:
-        choice = answer["choices"][0]
-        text = choice["message"]["content"] or ""
-        reason = choice.get("finish_reason")
-    except (KeyError, IndexError, TypeError, AttributeError):
-        raise RequestError("the server's answer holds no message") from None
-    if reason not in FINISHED:
-        raise RequestError(f"the server broke the answer off ({reason})")
-    counted = answer.get("usage") or {}
-    cached = (counted.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    usage = Usage(counted.get("prompt_tokens") or 0, cached, counted.get("completion_tokens") or 0)
-    positions = (choice.get("logprobs") or {}).get("content")
-    tokens = [_token(position) for position in positions] if positions else None
-    return Generation(text, reason != "length", usage, tokens)
-
-
-def _given(answer: dict[str, Any], length: int) -> list[float]:
-    """The log-probabilities of the tokens that hold the last ``length`` characters of the prompt, of an echoed completion."""
-    try:
-        echoed = answer["choices"][0]["logprobs"]
-        prompt = int(answer["usage"]["prompt_tokens"])
-        values = echoed["token_logprobs"][:prompt]
-        places = [*echoed["text_offset"], echoed["text_offset"][-1] + len(echoed["tokens"][-1])]
-        first = places[prompt] - length
-        held = [value for value, end in zip(values, places[1 : prompt + 1], strict=True) if end > first]
-        return [float(value) for value in held]
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise RequestError("the server does not report the log-probabilities of a prompt (`echo` of its completions)") from None
-
-
-def _token(position: dict[str, Any]) -> Token:
-    listed = [(choice.get("token"), choice.get("logprob") or 0.0) for choice in position.get("top_logprobs") or []]
-    possible = ((text, logprob) for text, logprob in listed if text is not None and logprob > -1000)  # -9999 stands for none
-    return Token(str(position.get("token", "")), alternatives_of(possible))

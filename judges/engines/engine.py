@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar, get_args
 
 from judges.calibration import Calibration
 from judges.errors import EngineError, RequestError
-from judges.judge import Message
+from judges.judge import Message, Prompt
 
 Result = TypeVar("Result")
 
@@ -49,6 +50,10 @@ HARMONY = ThoughtMarks(
 """Marks of gpt-oss: a thought and an answer are messages of two channels."""
 
 
+PLAIN = "\n\n"
+"""Separates messages that are shown without a chat template."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request to a model.
@@ -58,6 +63,7 @@ class Request:
         max_tokens: Room for the answer, in tokens.
         pattern: Regular expression that the whole answer must match; ``None`` leaves it unconstrained.
         schema: JSON schema of the whole answer, for servers that take no regular expression.
+        plain: Whether the messages are the whole prompt, after the beginning-of-text token and without the chat template.
         thinks: Whether to write a thought in place of an answer, up to the mark that ends it, which is not part of it.
         thought: The thought before the answer, which the engine puts between the model's marks; ``None`` for no thought.
         answer_start: Beginning of the answer. The engine continues it, and ``pattern`` applies to the continuation.
@@ -67,12 +73,14 @@ class Request:
         top_k: Number of likeliest tokens that a draw is made from; 0 draws from all.
         seed: Seed of the draws; ``None`` with temperature 0.
         given: Number of the prompt's last tokens whose log-probabilities are asked for, in place of an answer.
+        classifies: Whether the logits of a classification head are asked for, in place of an answer.
     """
 
     messages: tuple[Message, ...]
     max_tokens: int
     pattern: str | None = None
     schema: Mapping[str, Any] | None = None
+    plain: bool = False
     thinks: bool = False
     thought: str | None = None
     answer_start: str = ""
@@ -81,6 +89,21 @@ class Request:
     top_k: int = 0
     seed: int | None = None
     given: int = 0
+    classifies: bool = False
+
+    @classmethod
+    def of(cls, prompt: Prompt) -> Request:
+        """The request for a prompt's answer."""
+        form = prompt.form
+        return cls(
+            prompt.messages,
+            form.max_tokens,
+            form.pattern or None,
+            schema=form.schema,
+            plain=prompt.plain,
+            answer_start=prompt.answer_start,
+            classifies=form.classifies,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +198,8 @@ class Engine(ABC):
         context: Length of the model's context in tokens, ``None`` if unknown. Set when the engine starts.
         supports_prefill: Whether it can continue a given beginning of an answer. Set by ``identify``.
         calibration: What people give where the model expects a score; ``None`` if the model's folder says nothing.
+        labels: Names of the labels of a classifier, in the order of its logits; ``None`` for a model that writes text. Its
+            answers are JSON objects of each label's logit. Set by ``identify``.
     """
 
     concurrency: int
@@ -182,6 +207,7 @@ class Engine(ABC):
     context: int | None = None
     supports_prefill: bool = True
     calibration: Calibration | None = None
+    labels: Sequence[str] | None = None
 
     @abstractmethod
     async def identify(self) -> None:
@@ -228,6 +254,13 @@ class Engine(ABC):
             EngineError: The engine has failed.
         """
 
+    def mistaken(self, request: Request) -> str | None:
+        """Why a request is one for another kind of model; ``None`` if it is not."""
+        if request.classifies == (self.labels is not None):
+            return None
+        what = "has no classification head" if request.classifies else "is a classifier and writes no text"
+        return f"{self.identity.model} {what}"
+
     async def likelihood(self, prompt: str, text: str) -> Sequence[float]:
         """Log-probabilities of the tokens of ``text`` as the continuation of ``prompt``, in nats.
 
@@ -268,18 +301,25 @@ async def and_close(run: Coroutine[Any, Any, Result], used: Closable) -> Result:
 
 
 async def check_logits(engine: Engine) -> None:
-    """Ask a running engine for one token, and check that its log-probability is a number.
+    """Ask a running engine for one token, or for its head's logits, and check that these are numbers.
 
     A greedy choice among logits that are not numbers looks like an answer: without this, each sample gets the same score.
 
     Raises:
         EngineError: It is not a number. The weights are damaged, or too large for the number format.
     """
+    asked = (Message("user", "1, 2, 3"),)
+    request = Request(asked, max_tokens=1, alternatives=1)
+    if engine.labels is not None:
+        request = Request((*asked, Message("assistant", "4")), max_tokens=0, classifies=True)
     try:
-        answer = await engine.generate(Request((Message("user", "1, 2, 3"),), max_tokens=1, alternatives=1))
+        answer = await engine.generate(request)
     except RequestError:  # of the chat template: each sample gets its own
         return
-    if answer.tokens and not answer.tokens[0].alternatives:
+    damaged = bool(answer.tokens and not answer.tokens[0].alternatives)
+    if request.classifies:
+        damaged = not all(map(math.isfinite, json.loads(answer.text).values()))
+    if damaged:
         raise EngineError(
             f"{engine.identity.model} computes logits that are not numbers, so its scores would mean nothing: its weights are "
             "damaged, or too large for the number format (with float16, try `--dtype bfloat16`)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -15,6 +15,7 @@ from judges.engines import quantized, weights
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage, alternatives_of
 from judges.engines.hardware import find_gpu
+from judges.engines.heads import NO_CONSTRAINT, classified, labels_of
 from judges.engines.pattern_guard import Constraint, PatternGuard
 from judges.engines.token_texts import added_texts
 from judges.engines.vocabulary import check_spelling, identity_options, spelled
@@ -25,6 +26,11 @@ OUTLINES_BACKENDS = {"outlines": "outlines_core", "xgrammar": "xgrammar", "guida
 
 MOST_PROCESSORS = 128
 """Maximum number of compiled patterns in memory."""
+
+
+UNPADDED = -1
+"""No token's id: a classification head that looks for padding finds none, and reads the last token, as vLLM does. Its padding is
+often the end of a text, with which a conversation may end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +95,24 @@ class TransformersEngine(LocalEngine):
         if quantization is not None:
             quantized.check_for_transformers(self.folder, quantization)
         self.calibration = read_calibration(self.folder)
+        self.labels = labels_of(self.folder)
         self.dtype = dtype
         self.quantization = quantization
         self.batch_size = batch_size
         self.concurrency = 4 * batch_size
         self.max_model_len = max_model_len
+        asked = constraint if self.labels is None else NO_CONSTRAINT
         self._identity = EngineIdentity(
             engine="transformers",
             engine_version=f"{metadata.version('transformers')}, outlines {metadata.version('outlines')}",
             model=model,
             weights=weights.digest(self.folder),
-            constraint=constraint,
+            constraint=asked,
             options={
                 "dtype": dtype,
                 "max_model_len": max_model_len,
                 **quantized.identity_options(quantization),
-                **identity_options(self.folder, constraint, "outlines", metadata.version("outlines")),
+                **identity_options(self.folder, asked, "outlines", metadata.version("outlines")),
                 **(gpu.identity_options if gpu is not None else {}),
             },
         )
@@ -125,8 +133,7 @@ class TransformersEngine(LocalEngine):
 
     def _load(self) -> None:
         import torch
-        from outlines import from_transformers
-        from transformers import AutoModelForCausalLM
+        from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
         self.chat = ChatTokenizer.load(self.folder)
         if self._identity.constraint == "outlines":
@@ -137,8 +144,9 @@ class TransformersEngine(LocalEngine):
             quantized.hush()
             config = quantized.transformers_config(self.quantization, self.dtype)
             options |= {"quantization_config": config, "device_map": {"": device}}
+        kind = AutoModelForCausalLM if self.labels is None else AutoModelForSequenceClassification
         try:
-            model = AutoModelForCausalLM.from_pretrained(str(self.folder), **options)
+            model = kind.from_pretrained(str(self.folder), **options)
         except (OSError, ValueError) as error:
             raise EngineError(f"transformers cannot load {self._identity.model}: {error}") from error
         self._model = (model if self.quantization is not None else model.to(device)).eval()
@@ -149,6 +157,15 @@ class TransformersEngine(LocalEngine):
                 f"{self._identity.model} has a context of {limit:,} tokens, and {self.max_model_len:,} were asked for"
             )
         self.context = self.max_model_len or int(config.max_position_embeddings)
+        if self.labels is None:
+            self._prepare_constraints()
+        else:
+            self.context = min(self.context, int(self.chat.tokenizer.model_max_length))  # RoBERTa's first positions are no text's
+            config.pad_token_id = UNPADDED
+
+    def _prepare_constraints(self) -> None:
+        from outlines import from_transformers
+
         outlined = from_transformers(self._model, self.chat.tokenizer)
         self._processor_of = _processors(outlined, self.chat.tokenizer, OUTLINES_BACKENDS[self._identity.constraint])
 
@@ -158,9 +175,13 @@ class TransformersEngine(LocalEngine):
             arrived, stop = self._drain(wait=not self._waiting)
             self._waiting.extend(arrived)
             if batch := self._next_batch():
-                answers = map(self._likelihood, batch) if batch[0].request.given else self._generate(batch)
-                for job, generation in zip(batch, answers, strict=True):
+                for job, generation in zip(batch, self._answers(batch), strict=True):
                     job.succeed(generation)
+
+    def _answers(self, batch: list[Job]) -> Iterable[Generation]:
+        if batch[0].request.classifies:
+            return self._classify(batch)
+        return map(self._likelihood, batch) if batch[0].request.given else self._generate(batch)
 
     def _next_batch(self) -> list[Job]:
         """The oldest job and the later ones that can be generated together with it."""
@@ -170,10 +191,26 @@ class TransformersEngine(LocalEngine):
             job = self._waiting.popleft()
             if job.future.cancelled():
                 continue
-            same = not batch or _kind(job.request) == _kind(batch[0].request)
+            same = not batch or _kind(job) == _kind(batch[0])
             (batch if same else others).append(job)
         self._waiting.extendleft(reversed(others))
         return batch
+
+    def _classify(self, batch: list[Job]) -> list[Generation]:
+        """The logits of the classification head for prompts of one length."""
+        import torch
+
+        ids = torch.tensor([job.prompt_ids for job in batch], device=self._model.device)
+        shown = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        starts = [self.chat.second_text(job.prompt_ids) for job in batch]
+        if None not in starts:
+            places = torch.arange(ids.shape[1], device=ids.device)
+            shown["token_type_ids"] = (places >= torch.tensor(starts, device=ids.device)[:, None]).long()
+        with torch.inference_mode():
+            logits = self._model(**shown).logits
+        assert self.labels is not None
+        rows = zip(batch, logits.float().tolist(), strict=True)
+        return [classified(row, self.labels, len(job.prompt_ids)) for job, row in rows]
 
     def _likelihood(self, job: Job) -> Generation:
         """The log-probabilities of a prompt's last tokens: one forward pass, nothing is written."""
@@ -264,7 +301,10 @@ class TransformersEngine(LocalEngine):
         return end if request.thinks and isinstance(end, str) else ""
 
 
-def _kind(request: Request) -> tuple[object, ...]:
+def _kind(job: Job) -> tuple[object, ...]:
+    request = job.request
+    if request.classifies:  # a head reads the last token, so there is no padding
+        return True, len(job.prompt_ids)
     sampled = request.temperature, request.top_k, request.seed
     return request.pattern, request.max_tokens, request.alternatives, request.thinks, *sampled, request.given > 0
 

@@ -117,6 +117,8 @@ class LocalEngine(Engine):
             raise self._failure
 
     async def _answer(self, request: Request, prompt_ids: list[int]) -> Generation:
+        if why := self.mistaken(request):
+            raise EngineError(why)
         loop = asyncio.get_running_loop()
         job = Job(request, prompt_ids, loop.create_future(), loop)
         self._open.add(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,8 +19,7 @@ from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.engines.engine import and_close
 from judges.errors import MagistrateError, reason_of
-from judges.pairwise import Pairwise
-from magistrate.cli.flags import Debug, Encoding, Folder, Limit, Seed, with_flags
+from magistrate.cli.flags import Comparing, Debug, Encoding, Folder, JudgeOptions, Limit, Seed, with_flags
 from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.share import check_any
 from magistrate.cli.studies import with_judge_model
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from evals.data.answers import Answers
     from evals.data.questions import QuestionSet
     from judges.backend import Backend
+    from judges.judge import Judge
     from magistrate.cli.arena_file import ArenaFile
 
 arena = typer.Typer(no_args_is_help=True)
@@ -91,9 +91,8 @@ class PairingFlags:
 
     pairing: Annotated[str, typer.Option("--pairs", help="Who meets: all, baseline or swiss.")] = "all"
     rounds: Annotated[int, typer.Option(help="Swiss rounds: games of a model on each question.", min=1)] = 4
-    option: Annotated[list[str] | None, typer.Option("-O", "--option", help="An option of the pairwise judge: `name=value`.")] = (
-        None
-    )
+    judge: Comparing = catalog.PAIRWISE
+    option: JudgeOptions = None
     limit: Limit = None
     reuse: Annotated[bool, typer.Option("--reuse/--overwrite", "-r", help="Reuse existing verdicts, or discard them.")] = True
 
@@ -187,10 +186,10 @@ def run(
             seed=rating.seed,
         )
         options = _options(rating, tournament.models)
-        texts = {"language": "auto", **pairs(how.option, "-O", "name=value")}
-        judge, engine = catalog.open_judge(Pairwise.name, texts), with_judge_model(engine, Pairwise.name)
+        judge = _judge(how.judge, pairs(how.option, "-O", "name=value"))
+        engine = with_judge_model(engine, how.judge)
         with opening(debug=debug):
-            backend = open_backend("pairwise", judge, engine, decoding)
+            backend = open_backend(how.judge, judge, engine, decoding)
         played = asyncio.run(and_close(_play(tournament, output, backend, overwrite=not how.reuse, debug=debug), backend))
         _report(tournament, played, options, output, expected=decoding.expected)
         check_any(played.verdicts.values())
@@ -333,12 +332,23 @@ def _from_file(
         PairingFlags(
             pairing=arena.pairs,
             rounds=arena.rounds,
+            judge=arena.judge.name,
             option=[f"{name}={value}" for name, value in arena.judge.options.items()],
             limit=arena.limit,
             reuse=reuse,
         ),
         rating,
     )
+
+
+def _judge(name: str, options: Mapping[str, str]) -> Judge:
+    """The judge of an arena, which asks in the question's language if it can.
+
+    Raises:
+        MagistrateError: There is no such judge or option, or the judge does not compare two answers.
+    """
+    usual = {"language": "auto"} if name == catalog.PAIRWISE else {}
+    return catalog.open_comparing(name, {**usual, **options})
 
 
 def _check_before_answering(arena: ArenaFile, rating: RatingFlags, questions: QuestionSet, given: ContestantFlags) -> None:
@@ -349,7 +359,7 @@ def _check_before_answering(arena: ArenaFile, rating: RatingFlags, questions: Qu
     """
     from evals.arena.tournament import check_contestants
 
-    catalog.open_judge("pairwise", {"language": "auto", **arena.judge.options})
+    _judge(arena.judge.name, arena.judge.options)
     names = [contestant.model for contestant in _contestants(questions, given)] if given.files() or given.answer_column else []
     answering = [entry.called for entry in arena.contestant if entry.answers is None and entry.column is None]
     known = [name for name in answering if name is not None]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from judges.catalog import PAIRWISE
 from judges.data.described import described, read_toml
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
@@ -50,8 +51,9 @@ class ContestantEntry(EngineSettings):
 
 
 class JudgeEntry(EngineSettings, Decoding):
-    """The pairwise judge: what runs its model, how it decodes, and its options."""
+    """The judge of two answers: its name, what runs its model, how it decodes, and its options."""
 
+    name: Name = PAIRWISE
     options: dict[str, OptionText] = Field(default_factory=dict)
 
     @property

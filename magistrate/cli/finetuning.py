@@ -36,7 +36,9 @@ finetune = typer.Typer(no_args_is_help=True)
 class RecipeFlags:
     """Which model is trained, and how."""
 
-    recipe: Annotated[str, typer.Option(help="A recipe: qualeval, grouse, small, tiny, judge-135m, or a TOML file.")] = "tiny"
+    recipe: Annotated[str, typer.Option(help="A recipe: qualeval, grouse, small, tiny, judge-135m, reward, or a TOML file.")] = (
+        "tiny"
+    )
     variant: Annotated[str | None, typer.Option(help="A variant of the recipe, such as nf4; bf16 by default on 40 GB.")] = None
     base: Annotated[str | None, typer.Option(help="A model to train other than the recipe's.")] = None
     start_from: Annotated[str | None, typer.Option(help="An adapter of the base to train further; a new one by default.")] = None
@@ -93,8 +95,60 @@ def train(
             from finetune.data.conversations import read_conversations
 
             how = recipe.load()
+            if how.training.objective != "answers":
+                raise MagistrateError(f"the recipe {how.name} trains a reward model: `magistrate finetune reward`")
             learned, held_out = (list(read_conversations(path)) for path in (data, validation))
         _train(console, how, learned, held_out, output, training)
+
+
+@finetune.command()
+@with_flags(defaults={"recipe": "reward"})
+def reward(
+    data: Annotated[Path, typer.Option(help="Pairs that people compared: PandaLM's, Auto-J's, or any file with `--human`.")],
+    validation: Annotated[Path, typer.Option(help="Pairs of other questions, to choose checkpoints and learning rates by.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for checkpoints and the model.")],
+    recipe: RecipeFlags,
+    training: TrainFlags,
+    human: Annotated[
+        str | None, typer.Option(metavar="COLUMN,...", help="What people say, a column a rater: A, B or tie.")
+    ] = None,
+) -> None:
+    """Train a reward model on pairs of answers, for judges `reward` and `reward-pairwise`. Resumes a stopped run."""
+    from magistrate.cli.terminal import own_console, quiet
+
+    with cli_errors(debug=training.debug, stopped=STOPPED):
+        one_process("trains a reward model")
+        console, columns = own_console(), human.split(",") if human else []
+        with console.status("loading"), quiet(enabled=not training.debug):
+            from evals.data.compared_answers import read_compared
+            from finetune.data.pairs import encode_pairs
+            from finetune.training.model import load_tokenizer, locate
+            from finetune.training.reward import train_reward
+
+            how = recipe.load()
+            if how.training.objective != "reward":
+                raise MagistrateError(f'the recipe {how.name} trains no reward model: set `objective = "reward"` in [training]')
+            chat = load_tokenizer(how, locate(how))
+            read = [read_compared(path, columns).pairs for path in (data, validation)]
+            (learned, rejected), (held_out, more) = (encode_pairs(pairs, chat, how.rows.length) for pairs in read)
+        _print_rejected(console, [*rejected, *more])
+        counts = f"{counted(len(learned), 'pair')} to train on, {len(held_out):,} to validate on"
+        console.print(f"{counts}; now loading {how.base}", markup=False, highlight=False, soft_wrap=True)
+        report_to = tuple(training.report_to or ("tensorboard",))
+        model, trained = train_reward(
+            how,
+            learned,
+            held_out,
+            output,
+            rejected=[*rejected, *more],
+            seed=training.seed,
+            listener=listeners(console),
+            report_to=report_to,
+        )
+        for one in trained:
+            figures = f"validation loss {one.validation:.4f} a pair at step {one.step}"
+            Console().print(f"learning rate {one.rate:g}: {figures}", highlight=False)
+        Console().print(f"model: {model}", markup=False, highlight=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and what l
 JudgeName = Annotated[
     str | None, typer.Option(help="A judge of `magistrate judges`, or a rubric file. The model's own by default.")
 ]
+Comparing = Annotated[str, typer.Option("--judge", help="A judge that prefers one of two answers; see `magistrate judges`.")]
 JudgeOptions = Annotated[
     list[str] | None, typer.Option("-O", "--option", help="An option of the judge: `name=value`; see `magistrate judges`.")
 ]

@@ -171,6 +171,8 @@ class HostedModel:
     @property
     def why_no_openai(self) -> str:
         """The reason why the model has no OpenAI endpoints, if it has none."""
+        if self._engine is not None and self._engine.labels is not None:
+            return "it is a classifier and writes no text; judges of rewards and groundedness ask it"
         if self.spec.engine == "vllm":
             return f"its engine must be {SERVING_LAYER} or newer"
         return f"it runs on engine `{self.spec.engine}`; host it on engine `vllm`"
@@ -263,7 +265,7 @@ class HostedModel:
             self._engine = await asyncio.to_thread(self.spec.open, sleeps=self.swapper is not None)
         await self._engine.identify()
         await self._engine.start()
-        if self._vllm and self.openai is None:
+        if self._vllm and self._vllm.labels is None and self.openai is None:
             try:
                 schema, most = self.spec.schema_of_answers, self.spec.max_completion_tokens
                 self.openai = await OpenAILayer.over(self._vllm, self.name, schema, most)

@@ -261,6 +261,33 @@ def test_a_model_that_thinks_answers_behind_its_thought() -> None:
     assert verdict.usage == Usage(30, 10, 12)
 
 
+class ThinkingJudge(ReasonedJudge):
+    """A judge whose models were trained to think first, on plain prompts whose answers they continue."""
+
+    thinks = 50
+
+    def render(self, sample: Sample) -> RenderedPrompts:
+        return RenderedPrompts((Prompt((Message("user", sample["text"]),), self.form, plain=True, answer_start="So: "),))
+
+
+def test_a_judge_that_thinks_does_so_unless_the_decoding_says_how_long() -> None:
+    for given, tokens in (({}, 50), ({"think": 7}, 7)):
+        engine = ScriptedEngine(Generation("Hm.", True, Usage(10, 0, 5)))
+        (verdict,) = run(engine, ["x"], ThinkingJudge(), **given)
+        thinking, answering = engine.requests
+        assert (thinking.thinks, thinking.max_tokens, thinking.plain) == (True, tokens, True)
+        assert (answering.thought, answering.plain, answering.answer_start) == ("Hm.", True, "So: ")
+        assert verdict.detail == {"thoughts": ["Hm."]}
+
+
+def test_a_given_beginning_stands_before_what_is_kept_of_a_cut_off_answer() -> None:
+    thought = Generation("Hm.", True, Usage(10, 0, 5))
+    engine = ScriptedEngine(thought, Generation('{"why": "w', False, Usage()), Generation(', "score": 1}', True, Usage()))
+    (verdict,) = run(engine, ["x"], ThinkingJudge())
+    assert verdict.scores == {"score": 1}
+    assert engine.requests[2].answer_start == 'So: {"why": "w"'
+
+
 def test_a_cut_off_answer_behind_a_thought_is_gone_on_with_behind_it() -> None:
     engine = ScriptedEngine(
         Generation("<think>It", False, Usage(10, 0, 2)),

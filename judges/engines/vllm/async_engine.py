@@ -7,6 +7,7 @@ import itertools
 import os
 import tempfile
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from judges.calibration import Calibration, read_calibration
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Engine, EngineIdentity, Generation, Request, check_logits
+from judges.engines.heads import classified
 from judges.engines.own_session import engine_processes
 from judges.engines.pattern_guard import Constraint, PatternError, PatternGuard
 from judges.engines.vllm.compiler import VLLMCompiler, constraint_of
@@ -26,6 +28,7 @@ from judges.engines.vllm.settings import (
     drafts_forced_tokens,
     generation,
     last_line,
+    pooling,
     refusals,
     sampling,
 )
@@ -86,6 +89,7 @@ class AsyncVLLMEngine(Engine):
         self._sleeps = sleeps
         self.hosted = HostedModel(model, **settings)
         self.calibration = read_calibration(self.hosted.folder)
+        self.labels = self.hosted.labels
         self.concurrency = self.hosted.concurrency
         self.client: Any = None
         self.guard: PatternGuard | None = None
@@ -111,19 +115,23 @@ class AsyncVLLMEngine(Engine):
                 return
             self.client = await asyncio.to_thread(self._load)
             self.context = int(self.client.vllm_config.model_config.max_model_len)
-            self.guard = PatternGuard(VLLMCompiler(self.client.vllm_config))
-            self.guard.begin()
-            # vLLM checks a constraint on the event loop, where a long one blocks all callers. The guard has already checked it.
-            self.client.input_processor.structured_outputs_config = None
-            # No draft stands where `min_p` or `logit_bias` shapes a token, so they are not refused.
-            if drafts_forced_tokens(self.client.vllm_config):
-                self.client.input_processor.speculative_config = None
+            if self.labels is None:
+                self._guard_patterns()
             await check_logits(self)
+
+    def _guard_patterns(self) -> None:
+        self.guard = PatternGuard(VLLMCompiler(self.client.vllm_config))
+        self.guard.begin()
+        # vLLM checks a constraint on the event loop, where a long one blocks all callers. The guard has already checked it.
+        self.client.input_processor.structured_outputs_config = None
+        # No draft stands where `min_p` or `logit_bias` shapes a token, so they are not refused.
+        if drafts_forced_tokens(self.client.vllm_config):
+            self.client.input_processor.speculative_config = None
 
     def _load(self) -> Any:
         with _one_at_a_time:
             self.chat, self._chat_apart = (ChatTokenizer.load(self.hosted.folder) for _ in range(2))
-            if self.hosted.constraint == "outlines":
+            if self.identity.constraint == "outlines":
                 check_spelling(self.chat.tokenizer)
             return self._start_processes()
 
@@ -216,11 +224,9 @@ class AsyncVLLMEngine(Engine):
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         output: Any = None
-        params = sampling(request, self.chat.thought_end, reports=self._texts is not None)
-        if params.structured_outputs is not None:
-            params.structured_outputs._backend = self.hosted.constraint
+        ask, params = self._ways(client, request, prompt_ids)
         try:
-            async for output in client.generate(  # noqa: B007
+            async for output in ask(  # noqa: B007
                 {"prompt_token_ids": prompt_ids},
                 params,
                 str(next(self._numbers)),
@@ -234,7 +240,24 @@ class AsyncVLLMEngine(Engine):
             raise RequestError(f"vLLM failed on the request: {last_line(error.__cause__ or error)}") from error
         except refusals() as error:
             raise RequestError(f"vLLM refused the request: {last_line(error)}") from error
+        if self.labels is not None:
+            return classified(output.outputs.data.tolist(), self.labels, len(prompt_ids), output.num_cached_tokens)
         return generation(output, self._texts)
+
+    def _ways(self, client: Any, request: Request, prompt_ids: list[int]) -> tuple[Callable[..., Any], Any]:
+        """The method of vLLM's client that answers a request, and its parameters.
+
+        Raises:
+            RequestError: The request is one for another kind of model.
+        """
+        if why := self.mistaken(request):
+            raise RequestError(why)
+        if request.classifies:
+            return client.encode, pooling(self.chat.second_text(prompt_ids))
+        params = sampling(request, self.chat.thought_end, reports=self._texts is not None)
+        if params.structured_outputs is not None:
+            params.structured_outputs._backend = self.hosted.constraint
+        return client.generate, params
 
     async def _prompt(self, request: Request, template: str | None) -> list[int]:
         """Encode the prompt. A long one is encoded in a thread with its own tokenizer: tokenizers are not thread-safe."""
@@ -272,6 +295,7 @@ class EngineView(Engine):
         self.adapter = adapter
         self.concurrency = engine.concurrency
         self.max_alternatives = engine.max_alternatives
+        self.labels = engine.labels
         self._identity = engine.identity
         self.calibration = engine.calibration
         if adapter is not None:

@@ -14,6 +14,7 @@ from typing import Any
 from judges.calibration import read_calibration
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import EngineIdentity, Generation
+from judges.engines.heads import classified
 from judges.engines.own_session import engine_processes
 from judges.engines.vllm.intake import Intake
 from judges.engines.vllm.logs import hint
@@ -44,6 +45,7 @@ class VLLMEngine(LocalEngine):
         super().__init__()
         self.hosted = HostedModel(model, **settings)
         self.calibration = read_calibration(self.hosted.folder)
+        self.labels = self.hosted.labels
         self.concurrency = self.hosted.concurrency
         self._jobs: dict[str, Job] = {}
         self._number = 0
@@ -66,7 +68,8 @@ class VLLMEngine(LocalEngine):
         if on_cpu:
             make_searchable()
             adapt_cpu()
-        if self.hosted.constraint == "outlines":
+        spells = self.identity.constraint == "outlines"
+        if spells:
             check_spelling(self.chat.tokenizer)
             keep_patterns()
         self._count_in()
@@ -79,7 +82,7 @@ class VLLMEngine(LocalEngine):
             self._count_out()
             raise EngineError(f"vLLM cannot start {self.identity.model}: {last_line(error)}{hint()}") from error
         self.context = int(self._engine.vllm_config.model_config.max_model_len)
-        self._speller = Speller(self.chat.tokenizer) if self.hosted.constraint == "outlines" else None
+        self._speller = Speller(self.chat.tokenizer) if spells else None
         self._intake = Intake(self._engine, self.chat, spells=self._speller is not None, reports=self._texts is not None)
 
     def _work(self) -> None:
@@ -140,6 +143,8 @@ class VLLMEngine(LocalEngine):
                 del self._jobs[key]
 
     def _outcome(self, job: Job, output: Any) -> Generation | MagistrateError:
+        if self.labels is not None:
+            return classified(output.outputs.data.tolist(), self.labels, len(job.prompt_ids), output.num_cached_tokens)
         try:
             answer = generation(output, self._texts)
         except MagistrateError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from judges.engines.chat import ChatTokenizer
 from judges.engines.engine import Request
-from judges.engines.vllm.settings import sampling
+from judges.engines.vllm.settings import pooling, sampling
 
 OF_PROMPT = ("messages", "schema", "thought", "answer_start")
 """Fields of a request that concern its prompt, or another engine, and not how the answer is written."""
@@ -49,6 +49,9 @@ class Intake:
         Raises:
             Exception: One of ``refusals``: vLLM refuses it.
         """
+        if request.classifies:
+            self._engine.add_request(key, self._input(prompt_ids), pooling(self._chat.second_text(prompt_ids)))
+            return
         thought_end = self._chat.thought_end if request.thinks else ""
         kind = (_kind_of(request), thought_end)
         params = self._params.get(kind)

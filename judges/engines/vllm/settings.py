@@ -14,6 +14,7 @@ from typing import Any
 from judges.engines import quantized, weights
 from judges.engines.engine import EngineIdentity, Generation, Request, Token, Usage, alternatives_of
 from judges.engines.hardware import Gpu, find_gpu
+from judges.engines.heads import NO_CONSTRAINT, labels_of
 from judges.engines.own_session import HostMark
 from judges.engines.token_texts import TokenTexts
 from judges.engines.vllm.alternatives import ASKED, tokens_of
@@ -39,6 +40,9 @@ SPECULATION = {
     "num_speculative_tokens": 12,
 }
 """vLLM's ``speculative_config`` for forced tokens."""
+
+CLASSIFYING = {"runner": "pooling", "convert": "classify"}
+"""Arguments for a classifier."""
 
 BLOCK = 32
 """Tokens of a block of keys and values on a CPU, the least that it takes. Of a shared prefix, vLLM caches whole blocks."""
@@ -142,6 +146,7 @@ class HostedModel:
         forced_tokens: Whether tokens that a constraint forces are computed in one step, on a CPU. Answers are the same.
         options: Further arguments of vLLM's ``EngineArgs``, for example ``tensor_parallel_size``.
         folder: The model's folder, found from ``model``.
+        labels: The labels of a classifier; ``None`` for a model that writes text.
 
     Raises:
         EngineError: vLLM is not installed, the model does not exist, or it cannot be quantised or deterministic here.
@@ -158,6 +163,7 @@ class HostedModel:
     forced_tokens: bool = True
     options: dict[str, Any] = field(default_factory=dict)
     folder: Path = field(init=False)
+    labels: tuple[str, ...] | None = field(init=False)
     identity: EngineIdentity = field(init=False)
 
     def __post_init__(self) -> None:
@@ -168,6 +174,7 @@ class HostedModel:
         gpu = find_gpu()
         self._check(folder, version, gpu)
         object.__setattr__(self, "folder", folder)
+        object.__setattr__(self, "labels", labels_of(folder))
         object.__setattr__(self, "identity", self._identity(folder, version, gpu))
 
     def _check(self, folder: Path, version: str, gpu: Gpu | None) -> None:
@@ -180,17 +187,18 @@ class HostedModel:
             _check_deterministic(gpu, self.quantization)
 
     def _identity(self, folder: Path, version: str, gpu: Gpu | None) -> EngineIdentity:
+        constraint = self.constraint if self.labels is None else NO_CONSTRAINT
         return EngineIdentity(
             engine="vllm",
             engine_version=version,
             model=self.model,
             weights=weights.digest(folder),
-            constraint=self.constraint,
+            constraint=constraint,
             options={
                 "dtype": self.dtype,
                 "max_model_len": self.max_model_len,
                 **quantized.identity_options(self.quantization),
-                **identity_options(folder, self.constraint, "vllm", version),
+                **identity_options(folder, constraint, "vllm", version),
                 **(self.options if gpu is None else self._options_on(gpu)),
             },
         )
@@ -229,13 +237,9 @@ class HostedModel:
             "dtype": self.dtype,
             "max_model_len": self.max_model_len if on_cpu else self.max_model_len or AUTO_FIT,
             "max_num_seqs": self.max_num_seqs,
-            "structured_outputs_config": {"backend": self.constraint},
-            # Log-probabilities after the grammar's mask, so that they cover legal tokens only.
-            "logprobs_mode": "processed_logprobs",
-            "max_logprobs": MAX_LOGPROBS,
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
-            **(self._speculation() if on_cpu else {}),
+            **(self._writing(on_cpu=on_cpu) if self.labels is None else CLASSIFYING),
             **self.options,
         }
         arguments["additional_config"] = {**arguments.get("additional_config", {}), "magistrate": HostMark("hosted")}
@@ -252,7 +256,17 @@ class HostedModel:
     def texts(self, tokenizer: Any, *, on_cpu: bool) -> TokenTexts | None:
         """The texts of tokens, if its scheduler reports alternatives: where vLLM runs on a CPU in one process."""
         several = {"tensor_parallel_size", "pipeline_parallel_size", "distributed_executor_backend"} & self.options.keys()
-        return TokenTexts(tokenizer) if on_cpu and not several else None
+        return TokenTexts(tokenizer) if on_cpu and not several and self.labels is None else None
+
+    def _writing(self, *, on_cpu: bool) -> dict[str, Any]:
+        """Arguments for a model that writes text."""
+        return {
+            "structured_outputs_config": {"backend": self.constraint},
+            # Log-probabilities after the grammar's mask, so that they cover legal tokens only.
+            "logprobs_mode": "processed_logprobs",
+            "max_logprobs": MAX_LOGPROBS,
+            **(self._speculation() if on_cpu else {}),
+        }
 
     def _speculation(self) -> dict[str, Any]:
         """Arguments by which vLLM computes forced tokens in one step; see ``judges.engines.vllm.forced_tokens``."""
@@ -321,6 +335,14 @@ def sampling(request: Request, thought_end: int | str, *, reports: bool = False)
         structured_outputs=StructuredOutputsParams(regex=request.pattern) if request.pattern else None,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
+
+
+def pooling(second_text: int | None) -> Any:
+    """vLLM's ``PoolingParams`` for a head's logits; the argument is ``ChatTokenizer.second_text``."""
+    from vllm import PoolingParams
+
+    segments = None if second_text is None else {"compressed_token_type_ids": second_text}
+    return PoolingParams(task="classify", use_activation=False, extra_kwargs=segments)
 
 
 def generation(output: Any, texts: TokenTexts | None) -> Generation:

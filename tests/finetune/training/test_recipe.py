@@ -21,7 +21,7 @@ from tests.tiny import TINY
 
 
 def test_the_seeds_figures_stand_in_the_recipes() -> None:
-    assert recipe_names() == ["grouse", "judge-135m", "qualeval", "small", "tiny"]
+    assert recipe_names() == ["grouse", "judge-135m", "qualeval", "reward", "small", "tiny"]
     grouse = Recipe.load("grouse")
     assert (grouse.weights, grouse.lora.rank, grouse.lora.alpha, grouse.lora.dropout) == ("8bit", 32, 16, 0.05)
     assert (grouse.lora.targets, grouse.rows.length, grouse.rows.packing) == ("all-linear", 7104, True)

@@ -128,7 +128,8 @@ def test_a_server_that_fails_every_question_is_not_said_to_ignore_schemas() -> N
         pytest.raises(EngineError, match=r"answers no question \(structured_outputs: HTTP 500"),
     ):
         ask(url, attempts=3)
-    assert len(fake.bodies) == 3 + 5 * 2, "after the first question a lasting fault is no longer waited for"
+    assert len(fake.bodies) == 3 + 6 * 2, "after the first question a lasting fault is no longer waited for"
+    assert "use_activation" in fake.bodies[-1], "the last one asks whether it is a classifier"
 
 
 def test_passing_faults_are_tried_again_after_the_pause_the_server_asks_for() -> None:

@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,15 +16,16 @@ from tokenizers import decoders
 from transformers import AutoTokenizer
 
 from judges.affinity import Affinity
-from judges.engines.vllm.plugin import keep_patterns
 from judges.engines.vocabulary import SAMPLES, SPELLING, Speller, check_spelling, identity_options, special_ids, spelled
 from judges.errors import EngineError
+from judges.form import AnswerSchema
 from judges.grouse import Grouse
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
 from judges.qualeval import Discovery
 from judges.rubric import Rubric
+from tests.judges.engines.grammars import BACKENDS, backend_of, grammar_of, legal_tokens, own_tokens
 from tests.vocabularies import VOCABULARIES, folder_of, tokenizer_of
 
 RUBRIC = Path(__file__).parents[3] / "docs" / "judges" / "summary-quality.toml"
@@ -38,7 +38,6 @@ JUDGES: Mapping[str, Judge] = {
     "discovery": Discovery(),
     "rubric": Rubric.load(RUBRIC),
 }
-BACKENDS = ("outlines", "xgrammar", "guidance")
 KINDS = [
     name if name in ("llama2", "gemma3", "smollm2") else pytest.param(name, marks=pytest.mark.stress) for name in VOCABULARIES
 ]
@@ -52,6 +51,7 @@ ENDS = 1 / 8
 def answer_of(judge: Judge, text: str) -> str:
     """A legal answer whose free text is the given one, as the judge's constraint spells it."""
     (form,) = judge.forms
+    assert isinstance(form, AnswerSchema)
     schema = form.schema
     definitions = schema.get("$defs", {})
 
@@ -74,39 +74,6 @@ def answer_of(judge: Judge, text: str) -> str:
     answer = json.dumps(value(schema), ensure_ascii=False, indent=form.layout.indent)
     form.read(answer)
     return answer
-
-
-@cache
-def backend_of(name: str, vocabulary: str) -> Any:
-    """A constraint backend of vLLM for a vocabulary, as the engine has it."""
-    from vllm.v1.structured_output.backend_guidance import GuidanceBackend
-    from vllm.v1.structured_output.backend_outlines import OutlinesBackend
-    from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
-
-    keep_patterns()
-    tokenizer = tokenizer_of(vocabulary)
-    settings = SimpleNamespace(disable_any_whitespace=False, disable_additional_properties=False)
-    config = SimpleNamespace(structured_outputs_config=settings, speculative_config=None, model_config=None)
-    kinds = {"outlines": OutlinesBackend, "xgrammar": XgrammarBackend, "guidance": GuidanceBackend}
-    return kinds[name](config, tokenizer, len(tokenizer))
-
-
-def grammar_of(backend: str, vocabulary: str, pattern: str) -> Any:
-    from vllm.v1.structured_output.backend_types import StructuredOutputOptions
-
-    return backend_of(backend, vocabulary).compile_grammar(StructuredOutputOptions.REGEX, pattern)
-
-
-def legal_tokens(grammar: Any, mask: Any) -> np.ndarray[Any, Any]:
-    grammar.fill_bitmask(mask, 0)
-    return np.flatnonzero(np.unpackbits(mask.numpy().view(np.uint8), bitorder="little"))
-
-
-def own_tokens(tokenizer: Any, text: str) -> list[int]:
-    """The tokens of a text that follows a line's end, as an answer follows its prompt."""
-    before, whole = (tokenizer("x\n" + part, add_special_tokens=False)["input_ids"] for part in ("", text))
-    assert whole[: len(before)] == before
-    return list(whole[len(before) :])
 
 
 @pytest.mark.parametrize("vocabulary", KINDS)
