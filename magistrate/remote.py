@@ -17,6 +17,8 @@ from judges.errors import MagistrateError
 from judges.judge import Judge, Sample
 from judges.rubric import Rubric
 from judges.runner import PreparedSample, unscored
+from judges.templates.judge import TemplateJudge
+from judges.templates.shipped import TEMPLATES
 from judges.texts import TextWriter
 from judges.verdict import ENGINE_FAULT, Fingerprint, Verdict
 from magistrate.calls import ServerError
@@ -99,8 +101,13 @@ def remote_judge(name: str, judge: Judge, settings: RequestSettings) -> RemoteJu
         settings: What else the requests say.
     """
     options = judge.options.model_dump(exclude_unset=True)
-    if not isinstance(judge, Rubric):
+    own = isinstance(judge, TemplateJudge) and judge.name not in TEMPLATES
+    if not isinstance(judge, Rubric | TemplateJudge) or (isinstance(judge, TemplateJudge) and not own):
         return RemoteJudge(judge, name, {**settings, "options": options})
+    if isinstance(judge, TemplateJudge) and judge.file.sources:
+        raise MagistrateError(
+            f"judge `{judge.name}` is cut out of a file, which a server does not open for a caller; put its words in `text`"
+        )
     text = yaml.safe_dump(judge.file.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=False)
     return RemoteJudge(judge, None, {**settings, "options": options, "rubric": text, "rubric_format": "yaml"})
 

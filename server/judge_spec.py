@@ -16,12 +16,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from judges.catalog import JUDGES, check_own_name
+from judges.catalog import JUDGES, check_own_name, no_such_judge
 from judges.data.samples import kind_of
 from judges.decoding import Decoding
 from judges.errors import MagistrateError
 from judges.judge import Judge
 from judges.rubric import Rubric, read_rubric
+from judges.templates.shipped import TEMPLATES, is_template_text, read_template
 from server.bodies import Body
 
 LARGEST_RUBRIC = 256 * 1024
@@ -30,8 +31,8 @@ LARGEST_RUBRIC = 256 * 1024
 MOST_VALUES = 120
 """Values of one option, as many as there can be attributes. The time to make a judge grows with them."""
 
-LONGEST_VALUE = 2_000
-"""Characters of one text in an option."""
+LONGEST_VALUE = 20_000
+"""Characters of one text in an option: a rubric may be one."""
 
 CACHED_JUDGES = 256
 """Judges that are cached, since making one compiles patterns."""
@@ -98,12 +99,13 @@ def judge_of(spec: JudgeSpec, default: str | None = None) -> Judge:
     name = spec.judge if spec.judge is not None else default
     if name is None:
         raise MagistrateError(f"no judge is given: name one in `judge` ({', '.join(JUDGES)}), or put a rubric's text in `rubric`")
-    if name not in JUDGES:
-        listed = ", ".join(JUDGES)
-        raise MagistrateError(f"there is no judge `{name}`; there are {listed}, and rubrics: put the text of one in `rubric`")
-    judge, options = JUDGES[name], spec.options
+    if name not in JUDGES and name not in TEMPLATES:
+        raise MagistrateError(f"{no_such_judge(name)}, and rubrics: put the text of one in `rubric`")
+    judge, options = JUDGES[name] if name in JUDGES else TEMPLATES[name], spec.options
     _check_size(name, options)
     judge.Options.read(name, options)
+    if name in TEMPLATES and name not in TEMPLATES.ready():
+        return judge(**options)  # refuses; its authors' file may be fetched while the server runs
     return _cache.get(_key(name, options), lambda: judge(**options))
 
 
@@ -111,10 +113,15 @@ def _rubric(text: str, language: str, options: Mapping[str, Any]) -> Judge:
     content = text.encode(errors="surrogatepass")
     if len(content) > LARGEST_RUBRIC:
         raise MagistrateError(f"the rubric has {len(content):,} bytes; it may have {LARGEST_RUBRIC:,}")
-    Rubric.Options.read(Rubric.name, options)
+    text, suffix = text.removeprefix("\ufeff").replace("\r\n", "\n"), f".{language}"
+    is_template = is_template_text(text, suffix)
+    if is_template:
+        _check_size("the template", options)
+    else:
+        Rubric.Options.read(Rubric.name, options)
 
     def make() -> Judge:
-        judge = Rubric(read_rubric(text.removeprefix("\ufeff").replace("\r\n", "\n"), f".{language}"), **options)
+        judge = read_template(text, suffix)(**options) if is_template else Rubric(read_rubric(text, suffix), **options)
         check_own_name(judge, "the rubric")
         return judge
 

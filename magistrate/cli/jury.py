@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
@@ -32,6 +33,10 @@ from magistrate.cli.terminal import opening
 from magistrate.remote import open_backend, usual_judge
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+
+PRESETS = ("24gb", "80gb")
+"""Juries for a GPU of that memory, each of three models of different families, which are loaded one after the other."""
 
 
 class MemberEntry(EngineSettings, Decoding):
@@ -70,8 +75,16 @@ class MemberEntry(EngineSettings, Decoding):
         name = self.judge_name(folder)
         listed = catalog.judge_class(name).Options.listed()
         files = {key for key, option in listed.items() if option.spelling.file}
-        options = {key: str(folder / _text(value)) if key in files else _text(value) for key, value in self.options.items()}
+        options = {key: _text(value) for key, value in self.options.items()}
+        options |= {key: str(folder / options[key]) for key in files & options.keys() if _is_there(folder / options[key])}
         return catalog.open_judge(name, options)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a text that is too long for a name
+        return False
 
 
 class JuryFile(BaseModel):
@@ -84,11 +97,13 @@ class JuryFile(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> JuryFile:
-        """Read a jury from a TOML file.
+        """Read a jury from a TOML file, or by the name of one of the ``PRESETS``.
 
         Raises:
             MagistrateError: There is no such file, or it has a fault; the first one is named.
         """
+        if str(path) in PRESETS:
+            path = Path(str(files("magistrate").joinpath(f"juries/{path}.toml")))
         jury = described(cls, read_toml(path, "a jury"), path)
         return jury.model_copy(update={"member": [entry.relative_to(path.parent) for entry in jury.member]})
 

@@ -28,7 +28,8 @@ from judges.errors import MagistrateError
 from judges.extras import MissingExtraError, naming_extras
 from judges.fitting import check_source
 from judges.judge import Judge
-from judges.rubric import Rubric, check_rubric
+from judges.rubric import Rubric, check_criteria, check_rubric
+from judges.templates.shipped import TEMPLATES, check_template, is_template, lacks_name
 from magistrate import __version__
 from magistrate.cli.arena import arena
 from magistrate.cli.augmenting import augment, improve
@@ -49,7 +50,7 @@ from magistrate.cli.flags import (
 )
 from magistrate.cli.meta import meta
 from magistrate.cli.meta.card import card
-from magistrate.cli.models import models
+from magistrate.cli.models import Template, keep_template, models
 from magistrate.cli.preview import DryRun, previewed, say_columns
 from magistrate.cli.serve import keys, serve
 from magistrate.cli.share import check_share
@@ -183,7 +184,12 @@ def _score_units(
 @with_flags(defaults={"output": Path("jury.jsonl")})
 def jury(
     source: Source,
-    members: Annotated[Path, typer.Option("--members", help="The jury: a .toml file of members and how to combine them.")],
+    members: Annotated[
+        Path,
+        typer.Option(
+            "--members", help="The jury: a .toml file of members and how to combine them, or 24gb or 80gb: three judges of pairs."
+        ),
+    ],
     rows: RowFlags,
     run: RunFlags,
     server: ServerUrl = None,
@@ -227,15 +233,18 @@ def assign(
 
 @judges.callback()
 def list_judges(context: typer.Context) -> None:
-    """List the judges, or check a rubric of your own."""
+    """List the judges, check a judge of your own, or fetch the prompts of one of the authors'."""
     if context.invoked_subcommand is not None:
         return
     table = Table.grid(padding=(0, 2))
-    kinds: dict[str, type[Judge]] = {**catalog.JUDGES.working, "FILE.toml": Rubric}
+    kinds: dict[str, type[Judge]] = {**catalog.JUDGES.working, **TEMPLATES, "FILE.toml": Rubric}
     for name, judge in kinds.items():
         table.add_row(Text(name, style="bold"), Text(judge.summary))
         options = "  ".join(f"{key}={option.spelling.says.replace(', ', '|')}" for key, option in judge.Options.listed().items())
-        for heading, words in (("needs", str(judge.fields)), ("options", options), ("source", judge.source)):
+        facts = {"needs": str(judge.fields), "options": options, "source": judge.source}
+        if name in TEMPLATES and name not in TEMPLATES.ready():
+            facts["first"] = f"`magistrate judges fetch {name}` fetches its authors' words"
+        for heading, words in facts.items():
             table.add_row("", Text.assemble((f"{heading:<9}", "dim"), words))
     Console().print(table)
     for fault in catalog.JUDGES.faults.values():
@@ -244,17 +253,34 @@ def list_judges(context: typer.Context) -> None:
 
 
 @judges.command()
-def check(rubric: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric: .toml, .yaml or .yml.")]) -> None:
-    """Check a rubric, and list its faults with line numbers."""
+def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric or a template: .toml, .yaml or .yml.")]) -> None:
+    """Check a rubric or a template, and list its faults with line numbers."""
     with cli_errors(debug=False):
-        problems = check_rubric(rubric)
+        criteria = lacks_name(file)
+        problems = check_template(file) if is_template(file) else check_criteria(file) if criteria else check_rubric(file)
         for problem in problems:
             place = "" if problem.line is None else f" line {problem.line}"
-            print(f"{rubric}{place}: {problem.message}")
+            print(f"{file}{place}: {problem.message}")
         if problems:
             raise typer.Exit(1)
-        judge = catalog.open_judge(str(rubric))
-        print(f"{rubric} is valid: judge `{judge.name}` scores {', '.join(judge.levels)}")
+        if criteria:
+            print(f"{file} is valid: criteria for `-O criteria=`, with neither the name nor the fields of a rubric")
+            return
+        kind = catalog.judge_class(str(file))
+        judge = catalog.open_judge(str(file), **kind.example.options)
+        reads = f"; it reads {judge.fields}" if is_template(file) else ""
+        print(f"{file} is valid: judge `{judge.name}` scores {', '.join(judge.levels)}{reads}")
+
+
+@judges.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A judge that asks in its authors' words; `magistrate judges` lists the judges.")],
+    template: Template = None,
+    debug: Debug = False,
+) -> None:
+    """Fetch the authors' files that a judge's prompts are cut out of, and keep them. They are held against their digests."""
+    with cli_errors(debug=debug, stopped="what is fetched whole is kept, and the same command begins again"):
+        print(keep_template(name, template))
 
 
 @app.command()

@@ -99,18 +99,18 @@ class PreviewEngine(Engine):
         await self._real.close()
 
     async def generate(self, request: Request) -> Generation:
-        ids = self.ids(request.messages)
+        ids = self.ids(request)
         lines = [f"the first prompt has {counted(len(ids), 'token')}"] if ids is not None else []
         raise Previewed(
             self.shown(request.messages, ids), [*lines, f"its answer may have {counted(request.max_tokens, 'token')}"]
         )
 
-    def ids(self, messages: Sequence[Message]) -> list[int] | None:
+    def ids(self, request: Request) -> list[int] | None:
         """The tokens of a prompt; ``None`` where a server has the tokenizer, or the template refuses it."""
         if self._chat is None:
             return None
         try:
-            return self._chat.encode(messages)
+            return self._chat.asked(request)
         except RequestError:
             return None
 
@@ -127,6 +127,7 @@ class PreviewBackend(LocalBackend):
     def __init__(self, judge: Judge, engine: PreviewEngine, decoding: Decoding) -> None:
         super().__init__(judge, engine, decoding)
         self._engine = engine
+        self._think = decoding.think or judge.thinks
 
     async def run(self, samples: Iterable[PreparedSample]) -> AsyncGenerator[Verdict, None]:
         first: Prompt | None = None
@@ -138,14 +139,14 @@ class PreviewBackend(LocalBackend):
             for prompt in sample.rendered.prompts:
                 first = first or prompt
                 count += 1
-                answers += prompt.form.max_tokens
+                answers += prompt.form.max_tokens + self._think
                 letters += sum(len(message.content) for message in prompt.messages)
-                if count <= MEASURED and (ids := self._engine.ids(prompt.messages)) is not None:
+                if count <= MEASURED and (ids := self._engine.ids(Request.of(prompt))) is not None:
                     measured.append(ids)
-                    overlong += context is not None and len(ids) + prompt.form.max_tokens > context
+                    overlong += context is not None and len(ids) + prompt.form.max_tokens + self._think > context
             await asyncio.sleep(0)  # an interrupt arrives here
         assert first is not None
-        asked = self._engine.shown(first.messages, self._engine.ids(first.messages))
+        asked = self._engine.shown(first.messages, self._engine.ids(Request.of(first)))
         raise Previewed(asked, _lines(count, letters, answers, measured, overlong, context))
         yield  # it is a generator, as every backend's
 

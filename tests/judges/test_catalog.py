@@ -10,6 +10,7 @@ from judges.errors import MagistrateError
 from judges.grouse import Grouse
 from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
+from judges.templates.shipped import TEMPLATES
 
 RUBRIC = 'name = "{name}"\nfields = ["reply"]\n[[metric]]\nname = "kind"\ndescription = "d"\nscale = "pass/fail"\n'
 
@@ -87,10 +88,11 @@ def test_every_option_that_is_listed_is_an_option_of_its_judge(tmp_path: Path) -
 def test_a_model_has_a_judge_of_its_own() -> None:
     assert catalog.usual_judge("llama-3-grouse") == "grouse"
     assert catalog.usual_judge(catalog.EMBEDDED) == catalog.usual_judge("some/other") == catalog.usual_judge(None) == "llm-eval"
-    assert all(model.judge in catalog.JUDGES for model in catalog.MODELS.values())
+    assert all(model.judge in (*catalog.JUDGES, *TEMPLATES) for model in catalog.MODELS.values())
 
 
 def test_the_guides_table_says_what_each_judge_says_of_itself() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "judges" / "README.md").read_text(encoding="utf-8")
     said = dict(re.findall(r"^\| \[`(\S+)`\]\(\S+\) \| (.*?) \|", guide, re.MULTILINE))
-    assert said == {name: catalog.JUDGES[name].summary for name in catalog.BUILT_IN}
+    ours = {name: catalog.JUDGES[name].summary for name in catalog.BUILT_IN}
+    assert said == ours | {name: kind.summary for name, kind in TEMPLATES.items()}

@@ -165,12 +165,14 @@ def in_a_notebook(cell: Any) -> Any:
 
 
 def test_a_notebook_judges_on_engines_that_it_opens_and_that_it_is_given() -> None:
+    before = {*threading.enumerate()}
     settings: dict[str, Any] = {"model": TINY, "dtype": "float32"}
     opened = in_a_notebook(lambda: judge(SAMPLES[:2], "llm-eval", "transformers", **settings))
     assert [verdict.status for verdict in opened] == ["scored", "scored"]
     given = in_a_notebook(lambda: judge(SAMPLES[:2], LLMEval(), open_engine("transformers", **settings)))
     assert said(given) == said(opened)
-    assert not [thread.name for thread in threading.enumerate() if thread.name in ("magistrate", "engine")]
+    left = {*threading.enumerate()} - before
+    assert not [thread.name for thread in left if thread.name in ("magistrate", "engine")]
 
 
 def test_a_started_engine_stays_so() -> None:
@@ -184,6 +186,7 @@ def test_a_started_engine_stays_so() -> None:
 
 
 def test_work_that_is_interrupted_cleans_up_beside_a_loop() -> None:
+    before = {*threading.enumerate()}
     events: list[str] = []
 
     async def slow() -> None:
@@ -205,7 +208,7 @@ def test_work_that_is_interrupted_cleans_up_beside_a_loop() -> None:
 
     in_a_notebook(lambda: cell(failing()))
     assert events == ["cleaned up"]
-    assert not [thread for thread in threading.enumerate() if thread.name == "magistrate"]
+    assert not [thread for thread in {*threading.enumerate()} - before if thread.name == "magistrate"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from judges.llm_eval import LLMEval
 from judges.pairwise import Pairwise
 from judges.rubric import Rubric
 from server.judge_spec import CACHED_JUDGES, LARGEST_RUBRIC, MOST_VALUES, JudgeSpec, judge_of
+from tests.judges.templates.own import CRITERIA, RATING
 
 RUBRIC = """\
 name = "kind"
@@ -100,7 +101,7 @@ def test_options_are_taken_as_json(name: str, options: Mapping[str, Any], same: 
             {"metrics": [f"m{number}" for number in range(MOST_VALUES + 1)]},
             "is a list of 121; over HTTP it may hold 120",
         ),
-        ("llm-eval", {"metrics": {"fun": "x" * 2001}}, "a text of more than 2,000 characters"),
+        ("llm-eval", {"metrics": {"fun": "x" * 20_001}}, "a text of more than 20,000 characters"),
         ("grouse", {"max_tokens": 0}, "must be a whole number from 1 to 1,000,000"),
         ("grouse", {"max_tokens": True}, "must be a whole number from 1"),
         ("grouse", {"max_tokens": 64.0}, "must be a whole number from 1"),
@@ -274,3 +275,30 @@ def test_threads_that_want_a_broken_judge_are_all_told() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(wanted, range(8)))) == 1
+
+
+def test_a_template_is_sent_as_a_rubric_is() -> None:
+    judge = judge_of(JudgeSpec(rubric=RATING, options={"criteria": CRITERIA}))
+    assert judge.name == "tea-rating"
+    assert list(judge.levels) == ["fits"]
+    assert judge_of(JudgeSpec(rubric=RATING, options={"criteria": CRITERIA})) is judge
+    with pytest.raises(MagistrateError, match="needs the option `criteria`"):
+        judge_of(JudgeSpec(rubric=RATING))
+    with pytest.raises(MagistrateError, match="the template, line 6: score: `points` is not a part of the answer"):
+        judge_of(JudgeSpec(rubric=RATING.replace('score = "score"', 'score = "points"')))
+    with pytest.raises(MagistrateError, match="`rise` is the name of another judge"):
+        judge_of(JudgeSpec(rubric=RATING.replace("tea-rating", "rise"), options={"criteria": CRITERIA}))
+
+
+def test_a_sent_template_reads_no_file_of_the_server() -> None:
+    source = f'[[source]]\nrepository = "a/b"\ncommit = "{"0" * 40}"\npath = "x"\nsha256 = "{"0" * 64}"\nlicence = "x"\n'
+    with pytest.raises(MagistrateError, match="a template that is sent has its texts in it"):
+        judge_of(JudgeSpec(rubric=RATING + source, options={"criteria": CRITERIA}))
+    with pytest.raises(MagistrateError, match=r"has no criteria `/etc/hosts.toml`"):
+        judge_of(JudgeSpec(rubric=RATING, options={"criteria": "/etc/hosts.toml"}))
+
+
+def test_a_judge_whose_authors_file_is_missing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(MagistrateError, match="magistrate judges fetch rise"):
+        judge_of(JudgeSpec(judge="rise"))

@@ -8,7 +8,6 @@ import pytest
 from fastapi import FastAPI
 
 from judges.catalog import JUDGES
-from judges.form import AnswerSchema
 from server.errors import install_error_handlers
 from server.judge_spec import JudgeSpec, judge_of
 from server.routes import judges
@@ -59,8 +58,7 @@ def test_every_example_works_as_it_stands(cards: dict[str, dict[str, Any]], name
     rendered = judge.render(sample)
     assert rendered.notes == ()
     for prompt in rendered.prompts:
-        form: AnswerSchema[Any] = prompt.form
-        assert form.schema == card["answer"]
+        assert prompt.form.schema == card["answer"]
     assert list(judge.levels) == list(card["metrics"])
     shown = "".join(message.content for prompt in rendered.prompts for message in prompt.messages)
     for value in sample.values():
