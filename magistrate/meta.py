@@ -6,6 +6,10 @@ with naming_extras():
     from evals.data.compared_answers import read_compared
     from evals.data.rated_samples import read_rated
     from evals.data.verdicts import read_verdicts
+    from evals.meta.benchmarks.decisions import asked
+    from evals.meta.benchmarks.files import read_benchmark
+    from evals.meta.benchmarks.study import Options as BenchmarkOptions
+    from evals.meta.benchmarks.study import study as benchmark
     from evals.meta.card.card import Made, make_card
     from evals.meta.card.runs import Plan, judge_all, plan_runs
     from evals.meta.card.subject import Subject
@@ -26,6 +30,7 @@ with naming_extras():
 
 __all__ = [
     "AuditOptions",
+    "BenchmarkOptions",
     "CompareOptions",
     "EstimateOptions",
     "Made",
@@ -34,7 +39,9 @@ __all__ = [
     "PreferencesOptions",
     "ReplaceOptions",
     "Subject",
+    "asked",
     "audit",
+    "benchmark",
     "compare",
     "estimate",
     "grouse",
@@ -43,6 +50,7 @@ __all__ = [
     "people",
     "plan_runs",
     "preferences",
+    "read_benchmark",
     "read_cases",
     "read_compared",
     "read_rated",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evals.data.comparisons import STYLE, Record
 from judges.errors import MagistrateError
-from judges.pairwise import CHOICES, TIE
+from judges.orders import CHOICES, TIE
 
 PREFERENCES = (*CHOICES, TIE)
 """What a comparison may come to, in the order of their codes."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from evals.arena.battles import BattleList, Battles, style_of
+from evals.arena.battles import PREFERENCES, BattleList, Battles, style_of
 from evals.arena.pairing import Game
 from evals.arena.tournament import game_of, told_of
 from evals.data.answers import Answers
@@ -17,10 +18,13 @@ from evals.data.comparisons import Record
 from evals.data.published_comparisons import read_battles
 from evals.data.questions import Question, QuestionSet
 from evals.data.tasks import Fault
+from evals.data.verdicts import usual_judge
 from judges.data.rows import read_rows
 from judges.errors import MagistrateError
-from judges.pairwise import Pairwise
-from judges.verdict_lines import MANIFEST, PARQUET, numbered_lines, numbered_verdicts, place_of
+from judges.judge import Judge
+from judges.orders import PREFERENCE, compares
+from judges.verdict import Verdict
+from judges.verdict_lines import MANIFEST, PARQUET, check_scores, numbered_lines, numbered_verdicts, place_of
 
 OWN = ("judge", "status", "scores", "fingerprint")
 """Fields by which a verdict of Magistrate's is known."""
@@ -49,7 +53,7 @@ def gather(paths: Sequence[Path], beside: Beside | None = None) -> tuple[Battles
     """Read files of verdicts.
 
     Args:
-        paths: Verdicts of the pairwise judge, battles that an arena wrote, or any form that ``published.read_battles`` knows.
+        paths: Verdicts of a judge of two answers, battles that an arena wrote, or any form that ``published.read_battles`` knows.
         beside: What else is known.
 
     Returns:
@@ -93,11 +97,11 @@ class _Gathering:
         """Add the verdicts of a file of Magistrate's. Of several on one game the first counts: others are of earlier answers."""
         seen: set[str] = set()
         again = Fault("verdict of a game that the file has another of, which counts")
-        for number, verdict in numbered_verdicts(path, Pairwise()):
-            if verdict.judge != Pairwise.name:
-                raise MagistrateError(
-                    f"{place_of(path, number)}: judge `{verdict.judge}` compares no pairs; an arena needs `pairwise`"
-                )
+        judge_of = cache(usual_judge)
+        for number, verdict in numbered_verdicts(path):
+            judge = judge_of(verdict.judge)
+            _check_preference(verdict, judge, place_of(path, number))
+            check_scores(verdict, judge, path, number)
             pair = self._pairs.get(verdict.id) if self._pairs is not None else None
             game = pair.game if pair else game_of(verdict.id)
             if game is None:
@@ -141,6 +145,21 @@ class _Gathering:
             capability, language = question.capability or battle.capability, question.language or battle.language
             battle = battle._replace(capability=capability, language=language)
         self.battles.add(battle._replace(identical=same and battle.preference is None))
+
+
+def _check_preference(verdict: Verdict, judge: Judge | None, place: str) -> None:
+    """Check that a verdict is one on two answers; ``judge`` is what is known of its judge.
+
+    Raises:
+        MagistrateError: It is not.
+    """
+    if (judge is not None and not compares(judge)) or PREFERENCE not in (verdict.scores or {PREFERENCE: None}):
+        usual = "an arena needs verdicts with a `preference`, such as those of judge `pairwise`"
+        raise MagistrateError(f"{place}: judge `{verdict.judge}` compares no pairs; {usual}")
+    found = None if verdict.scores is None else verdict.scores[PREFERENCE]
+    if judge is None and verdict.scores is not None and found not in PREFERENCES:
+        legal = ", ".join(map(json.dumps, PREFERENCES))
+        raise MagistrateError(f"{place}: field `scores.{PREFERENCE}` is {json.dumps(found)}, but a preference is {legal}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from evals.data.comparisons import STYLE
 from evals.data.questions import Question
 from judges.data.files import atomic_write
 from judges.data.samples import well_formed
-from judges.pairwise import CHOICES
+from judges.orders import CHOICES
 from judges.verdict import Verdict
 
 BATTLES = "battles.jsonl"

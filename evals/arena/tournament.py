@@ -22,7 +22,7 @@ from judges.backend import Backend, ProgressListener, judge_into
 from judges.data.rows import Row
 from judges.errors import MagistrateError
 from judges.judge import Judge
-from judges.pairwise import disagreement_in
+from judges.orders import disagreement_in
 from judges.verdict import Verdict
 from judges.verdict_file import VerdictFile
 
@@ -227,7 +227,7 @@ class _Field:
 
 
 def told_of(verdict: Verdict) -> dict[str, Any]:
-    """What a verdict of the pairwise judge says of a battle, as a ``Record`` has it."""
+    """What a verdict of a judge of two answers says of a battle, as a ``Record`` has it."""
     scores = verdict.scores or {}
     # A judge that leans to a place is found out by such pairs, scored or not.
     unscored = disagreement_in(verdict.reason)

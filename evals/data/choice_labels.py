@@ -75,6 +75,7 @@ class ChoiceLabels:
 
 PANDALM = ChoiceLabels("PandaLM", {"1": FIRST, "2": SECOND, "0": TIE})
 AUTO_J = ChoiceLabels("Auto-J", {"0": FIRST, "1": SECOND, "2": TIE})
+LLMBAR = ChoiceLabels("LLMBar", {"1": FIRST, "2": SECOND})
 ALPACA_EVAL = ChoiceLabels("AlpacaEval", {BELOW: FIRST, ABOVE: SECOND, DRAW: TIE}, band_in)
 
 
@@ -142,8 +143,13 @@ def probable_choice(verdict: Verdict) -> int | None:
 
 
 def _leads(verdict: Verdict) -> list[float]:
-    """By how much A is likelier than B in each order of which the verdict has probabilities."""
+    """By how much A is likelier than B in each order of which the verdict has probabilities.
+
+    Those of a judge that sees each answer alone are the same in both orders.
+    """
     found = (verdict.detail or {}).get("probabilities")
+    if isinstance(found, Mapping):
+        found = [found, found]
     orders = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
     both = [(number_in(one.get("A")), number_in(one.get("B"))) for one in orders]
     return [a - b for a, b in both if a is not None and b is not None and 0 <= a <= 1 and 0 <= b <= 1]

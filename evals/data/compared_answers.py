@@ -3,6 +3,7 @@
 PandaLM: Wang et al. (2023), https://arxiv.org/abs/2306.05087: 0 for a tie, 1 where the first is better, 2 where the second is.
 Auto-J: Li et al. (2023), https://arxiv.org/abs/2310.05470: 0 where the first is better, 1 where the second is, 2 for a tie.
 JudgeBench: Tan et al. (2024), https://arxiv.org/abs/2410.12784: ``A>B``, ``B>A``.
+LLMBar: Zeng et al. (2023), https://arxiv.org/abs/2310.07641: 1 where the first is better, 2 where the second is.
 AlpacaEval: Li et al. (2023), https://github.com/tatsu-lab/alpaca_eval: from 1, the first is better, to 2; 0 and 1.5 are draws.
 """
 
@@ -15,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evals.data.choice_labels import ALPACA_EVAL, AUTO_J, PANDALM, ChoiceLabels, check_words
+from evals.data.choice_labels import ALPACA_EVAL, AUTO_J, LLMBAR, PANDALM, ChoiceLabels, check_words
 from evals.data.published_ratings import Faults
 from evals.data.tables import check_columns, check_distinct, header_of, holds_any, is_empty
 from evals.data.tasks import Fault, add_fault
@@ -35,6 +36,7 @@ class Form:
         answers: Columns of the first and the second answer.
         id: The column of a pair's name, if there is one.
         labels: What people's labels mean.
+        part: The column of the part of the set that a pair is of, if there is one.
     """
 
     name: str
@@ -43,10 +45,16 @@ class Form:
     answers: tuple[str, str]
     id: str | None
     labels: ChoiceLabels
+    part: str | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that every file of this form has."""
+        return (self.question[0], *self.answers, *self.raters)
 
     def fits(self, header: Collection[str]) -> bool:
         """Whether a file with these columns has this form. The later parts of a question may be missing."""
-        return {*self.raters, self.question[0], *self.answers} <= set(header)
+        return set(self.needed) <= set(header)
 
     def sample(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """What the pairwise judge takes of a row."""
@@ -67,8 +75,9 @@ FORMS = (
         "idx",
         PANDALM,
     ),
-    Form("Auto-J", ("label",), ("prompt",), ("response 1", "response 2"), None, AUTO_J),
-    Form("JudgeBench", ("label",), ("question",), ("response_A", "response_B"), "pair_id", ChoiceLabels()),
+    Form("Auto-J", ("label",), ("prompt",), ("response 1", "response 2"), None, AUTO_J, "scenario"),
+    Form("JudgeBench", ("label",), ("question",), ("response_A", "response_B"), "pair_id", ChoiceLabels(), "source"),
+    Form("LLMBar", ("label",), ("input",), ("output_1", "output_2"), None, LLMBAR),
     Form("AlpacaEval", ("preference",), ("instruction",), ("output_1", "output_2"), None, ALPACA_EVAL),
 )
 
@@ -82,12 +91,14 @@ class Compared:
         sample: As the pairwise judge takes it.
         choices: What each rater names, always in the same order of raters; ``None`` where one names nothing.
         item: The question: pairs of one question are no news of other questions.
+        part: The part of a published set that it is of, where the file says.
     """
 
     id: str
     sample: Mapping[str, Any]
     choices: Sequence[int | None]
     item: str
+    part: str | None = None
 
     @property
     def majority(self) -> int | None:
@@ -248,8 +259,9 @@ class _Reader:
         moved = renamed(Row(name, row.place, {**sample, **shown}), columns)
         shown |= {key: value for key, value in (moved.sample or {}).items() if key in self.fields}
         choices = [self._choice(rater, value_at(sample, rater), name) for rater in self.raters]
-        question = shown.get("question")
-        return Compared(id=name, sample=shown, choices=choices, item=name if question in (None, "") else str(question))
+        question, part = shown.get("question"), self.form and self.form.part and sample.get(self.form.part)
+        item = name if question in (None, "") else str(question)
+        return Compared(id=name, sample=shown, choices=choices, item=item, part=None if part is None else str(part))
 
     def _choice(self, rater: str, cell: Any, name: str) -> int | None:
         label = self.labels.read(cell)

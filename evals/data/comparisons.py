@@ -9,7 +9,7 @@ from evals.data.fields import first_of, language_named, name_of, turns_in
 from evals.data.tables import finite, number_in
 from judges.data.rows import Row
 from judges.judge import Sample
-from judges.pairwise import CHOICES, SWAPPED, TIE
+from judges.orders import CHOICES, SWAPPED, TIE
 
 ARENA_HARD_BASELINE = "gpt-4-0314"
 """Of Arena-Hard-Auto v0.1, whose judgments do not name it."""

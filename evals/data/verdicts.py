@@ -72,7 +72,7 @@ def on_other_texts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list
     A verdict holds a digest of what its judge was shown. That depends on the judge's options too, which it does not hold: the
     usual ones are supposed. Judges that have none, rubrics and juries, are not looked at.
     """
-    judge_of = cache(_usual)
+    judge_of = cache(usual_judge)
     fault = Fault("verdict on another text of the same id, or with options of the judge that are not the usual ones")
     for row in rows:
         verdict = verdicts.get(row.id)
@@ -85,11 +85,12 @@ def on_other_texts(rows: Iterable[Row], verdicts: Mapping[str, Verdict]) -> list
 def _usual_judges(path: Path) -> dict[str, Judge]:
     """Fingerprints of a file of verdicts to the judges that they are of, of judges with their usual options."""
     stated = {digest: fields for digest, fields in known_fingerprints(path).items() if isinstance(fields, dict)}
-    judges = {digest: _usual(str(fields.get("judge"))) for digest, fields in stated.items()}
+    judges = {digest: usual_judge(str(fields.get("judge"))) for digest, fields in stated.items()}
     return {digest: one for digest, one in judges.items() if one and one.version == stated[digest].get("judge_version")}
 
 
-def _usual(name: str) -> Judge | None:
+def usual_judge(name: str) -> Judge | None:
+    """The judge of a name with its usual options; ``None`` if there is none."""
     try:
         return catalog.open_judge(name) if name in catalog.JUDGES else None
     except MagistrateError:

@@ -128,7 +128,7 @@ def _score_of(judge: Judge, score: object) -> tuple[str, tuple[float, float]]:
     """The score, and its least and greatest value."""
     numbers = {number.metric: number.legal for number in judge.numeric_scores}
     if not numbers:
-        raise MagistrateError(f"judge `{judge.name}` gives no score that is a number, so it is no metric")
+        raise MagistrateError(f"judge `{judge.name}` gives no score on a scale of whole numbers, so it is no metric")
     if score is None and len(numbers) == 1:
         score = next(iter(numbers))
     if not isinstance(score, str) or score not in numbers:

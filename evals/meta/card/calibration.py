@@ -12,11 +12,11 @@ from evals.data.choice_labels import FIRST, SECOND, check_words, choice_of
 from evals.data.choice_labels import TIE as EQUAL
 from evals.data.labels import read_labels
 from evals.data.tables import check_columns, header_of, is_empty
-from evals.meta.card.subject import PREFERENCE, Metric, Subject
+from evals.meta.card.subject import Metric, Subject
 from evals.stats.calibration import LEAST, Bin, calibration
 from evals.stats.shares import LEVEL, Figure
 from judges.data.rows import own_id, read_rows
-from judges.pairwise import TIE
+from judges.orders import PREFERENCE, TIE
 from judges.verdict import Verdict
 
 NAMES: Mapping[int | None, str] = {FIRST: "A", SECOND: "B", EQUAL: TIE}

@@ -9,9 +9,8 @@ from judges.catalog import JUDGES
 from judges.data.samples import turns_field
 from judges.errors import MagistrateError, SampleError
 from judges.judge import Judge, MeasurementLevel, Sample, Score
-from judges.pairwise import Pairwise
+from judges.orders import AGREE, PREFERENCE
 
-PREFERENCE = "preference"
 SHARES: Mapping[str, float] = {"A": 1.0, "B": 0.0, "both": 0.5, "neither": 0.5, "tie": 0.5}
 """What answer A takes, by preference."""
 
@@ -67,8 +66,10 @@ class Subject:
         Raises:
             MagistrateError: It is another judge, gives no numbers, or has options that leave nothing to compare.
         """
-        if isinstance(judge, Pairwise):
-            if judge.options.orders != "both" or judge.options.disagreement != "tie":
+        if PREFERENCE in judge.levels:
+            if AGREE not in judge.levels and not hasattr(judge.options, "orders"):
+                raise MagistrateError(f"judge `{judge.name}` sees each answer alone; a card is made of one that is shown both")
+            if AGREE not in judge.levels or getattr(judge.options, "disagreement", "tie") != "tie":
                 raise MagistrateError("the card compares both orders of a pair; leave out `orders` and `disagreement`")
             metrics = (Metric(PREFERENCE, 0.0, 1.0, "nominal"),)
             return cls(judge, metrics, (), "answer_a", "question")
@@ -83,13 +84,13 @@ class Subject:
             question = next((name for name in fields if name != answer), None)
         found = _numeric(judge)
         if not found:
-            raise MagistrateError(f"judge `{judge.name}` gives labels only; a card is made of a judge that gives numbers")
+            raise MagistrateError(f"judge `{judge.name}` gives labels only, or numbers without a scale, which a card needs")
         return cls(judge, found, _labelled(judge), answer or judge.fields.answer, question)
 
     @property
     def pairwise(self) -> bool:
         """Whether it compares two answers."""
-        return isinstance(self.judge, Pairwise)
+        return PREFERENCE in self.judge.levels
 
     def answer_of(self, sample: Sample | None, field: str | None = None) -> str | None:
         """The answer that can be changed; ``None`` if absent, as in a whole dialogue."""

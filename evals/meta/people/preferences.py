@@ -17,7 +17,7 @@ from evals.meta.people.rater_choices import Choices, Options, Raters, agreement,
 from evals.stats.bootstrap import LEAST_ITEMS, grouped_intervals
 from evals.stats.nominal import Nominal, Share
 from judges.errors import MagistrateError, counted
-from judges.pairwise import disagreement_in
+from judges.orders import disagreement_in
 from judges.verdict import Verdict
 
 LEAST = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from magistrate.cli.meta.audit import audit
+from magistrate.cli.meta.benchmark import benchmark
 from magistrate.cli.meta.compare import compare
 from magistrate.cli.meta.grouse import grouse
 from magistrate.cli.meta.people import people
@@ -25,3 +26,4 @@ meta.command("replace")(replace)
 meta.command("grouse")(grouse)
 meta.command("people")(people)
 meta.command("preferences")(preferences)
+meta.command("benchmark")(benchmark)

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from judges import catalog
 from judges.data.rows import Row
 from judges.decoding import Decoding
 from judges.engines import EngineSettings
 from judges.errors import MagistrateError
 from judges.fitting import check_columns
-from judges.pairwise import Pairwise
-from magistrate.cli.flags import Columns, Encoding, FolderFlags, JudgeOptions, Level, Limit, Seed, with_flags
+from magistrate.cli.flags import Columns, Comparing, Encoding, FolderFlags, JudgeOptions, Level, Limit, Seed, with_flags
 from magistrate.cli.meta.judging import JudgeSpec, Rounds, VerdictFlags, verdicts_on, write_samples
 from magistrate.cli.preview import DryRun, previewed
 from magistrate.cli.terminal import JUDGED_IS_KEPT, cli_errors, pairs
@@ -58,7 +58,7 @@ def preferences(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="Pairs that people compared: PandaLM's, Auto-J's, JudgeBench's, AlpacaEval's, or any file with `--human`.",
+            help="Pairs that people compared: of PandaLM, Auto-J, JudgeBench, LLMBar, AlpacaEval, or any file with `--human`.",
         ),
     ],
     chose: ChoiceFlags,
@@ -67,6 +67,7 @@ def preferences(
     source: VerdictFlags,
     intervals: IntervalFlags,
     folder: FolderFlags,
+    judge: Comparing = catalog.PAIRWISE,
     option: JudgeOptions = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -87,7 +88,8 @@ def preferences(
         folder = replace(folder, output=output)
         columns = [column.strip() for column in chose.human.split(",")] if chose.human else []
         fields = pairs(chose.field, "--field", "field=column")
-        check_columns([Pairwise()], fields)
+        options = pairs(option, "-O", "name=value")
+        check_columns([catalog.open_comparing(judge, options)], fields)
         given = None if chose.labels is None else labels_given(chose.labels)
         compared = read_compared(data, columns, labels=given, fields=fields, encoding=chose.encoding, limit=chose.limit)
         rows = [Row(sample.id, sample.id, sample.sample) for sample in compared.pairs]
@@ -95,8 +97,8 @@ def preferences(
             write_samples(rows, source.samples, overwrite=folder.overwrite)
             return
         spec = JudgeSpec(
-            judge=Pairwise.name,
-            options=pairs(option, "-O", "name=value"),
+            judge=judge,
+            options=options,
             engine=engine,
             decoding=decoding,
             source=source,

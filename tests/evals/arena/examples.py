@@ -20,7 +20,7 @@ from evals.data.answers import Answers
 from evals.data.comparisons import Record
 from evals.data.questions import Question, QuestionSet
 from evals.data.tasks import Fault
-from judges.pairwise import TIE
+from judges.orders import TIE
 from judges.verdict import Verdict
 
 JUDGE = "auto-j-13b"

@@ -102,7 +102,7 @@ def test_what_cannot_be_judged_says_why() -> None:
     assert found[0] == Measured(3.0)
     assert [one.value for one in found[1:]] == [None] * 5
     assert found[1].reason == "row 1: the row has no field `dialogue`"
-    assert found[2].reason == "row 2: field `context` must be a string, not a number"
+    assert found[2].reason == "row 2: field `context` must be a string or a list of turns, not a number"
     assert found[3].reason == "engine error: the engine stumbled"
     assert str(found[4].reason).startswith("bad answer: ")
     assert found[5].reason == "row 5: there are 2 answers, and this metric measures one"
@@ -200,7 +200,10 @@ def test_a_rubric_is_a_judge_too() -> None:
         ({"judge": "llm-eval", "score": "content", "fields": {"context": "x"}}, "never names `prediction`"),
         ({"judge": "llm-eval", "fields": FIELDS}, "needs the option `score`: one of content, grammar, relevance"),
         ({"judge": "llm-eval", "score": "wit", "fields": FIELDS}, "needs the option `score`"),
-        ({"judge": "pairwise", "fields": FIELDS}, "judge `pairwise` gives no score that is a number, so it is no metric"),
+        (
+            {"judge": "pairwise", "fields": FIELDS},
+            "judge `pairwise` gives no score on a scale of whole numbers, so it is no metric",
+        ),
         ({"judge": "llm-eval", "score": "content", "fields": FIELDS, "options": {"tone": 1}}, "has no option `tone`"),
         ({"judge": "llm-eval", "score": "content", "fields": FIELDS, "options": {"scale": "0-7"}}, "must be one of 0-5, 0-100"),
         ({"judge": "llm-eval", "score": "content", "fields": FIELDS, "options": "scale"}, "must hold the judge's options"),

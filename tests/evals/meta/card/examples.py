@@ -13,7 +13,8 @@ from evals.meta.card.subject import Subject
 from judges.data.rows import Row
 from judges.judge import Judge
 from judges.llm_eval import LLMEval
-from judges.pairwise import CHOICES, Pairwise
+from judges.orders import CHOICES
+from judges.pairwise import Pairwise
 from judges.verdict import Verdict
 from tests.evals.meta.card.made import dialogue, fingerprint, pair, row, verdict
 from tests.evals.qualeval.strange import HOSTILE, SPOILED
