@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from evals.qualeval.annotation import QUESTIONS
 
 ROOT = Path(__file__).parents[1]
 DIALOGUES = ROOT / "magistrate" / "sample" / "dialogues.jsonl"
+HARNESSES = ROOT / "tests" / "data" / "harnesses"
+LOGS = {"samples_shop.jsonl": "lm_eval_shop.jsonl", "results.json": "promptfoo.json", "test_run.json": "deepeval.json"}
+"""Names of other harnesses' logs in the guides to those of the tests."""
+
 TOML = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MODEL = re.compile(r'^model = "[^"]*"', re.MULTILINE)
 
@@ -28,6 +33,7 @@ def shipped(data: Path) -> dict[str, Path]:
     files = {file.name: file for file in sorted(data.rglob("*")) if file.is_file()}
     own = ("dialogues.jsonl", "rows.jsonl", "samples.jsonl", "answers-a.jsonl", "answers-b.jsonl")
     described = {"my.toml": ROOT / "docs" / "judges" / "summary-quality.toml", "summaries.jsonl": files["human_judgment.jsonl"]}
+    described |= {name: HARNESSES / file for name, file in LOGS.items()}
     return {**files, **dict.fromkeys(own, DIALOGUES), **described}
 
 
@@ -46,6 +52,8 @@ class Files:
             "arena.toml": self._arena,
             "jury.toml": self._jury,
             "models.toml": self._models,
+            "tea.toml": self._template,
+            "replies.jsonl": self._replies,
             "recipe.toml": self._recipe,
             "predictions.jsonl": self._predictions,
             "verdicts.jsonl": self._verdicts,
@@ -61,6 +69,7 @@ class Files:
             "answers.jsonl": self._grounded,
             "batch.jsonl": self._batch,
             "nested.jsonl": self._nested,
+            "run.eval": self._run,
             "pairs.jsonl": self._pairs,
             "examples.jsonl": self._examples,
             "candidates.json": self._candidates,
@@ -120,6 +129,14 @@ class Files:
 
     def _jury(self, file: Path) -> None:
         file.write_text(self._toml_of("judges/jury.md", "[[member]]"))
+
+    def _template(self, file: Path) -> None:
+        file.write_text(self._toml_of("judges/authors.md", 'name = "tea"').replace('"why"\n', '"why"\nmax_tokens = 32\n', 1))
+
+    def _replies(self, file: Path) -> None:
+        questions = {row["question_id"]: row["turns"][0] for row in self._rows("question.jsonl")}
+        answers = self._rows("answer_bard.jsonl")
+        write_lines(file, ({"question": questions[row["question_id"]], "answer": row["text"]} for row in answers))
 
     def _models(self, file: Path) -> None:
         file.write_text(self._toml_of("server.md", "[models.judge]") + "adapters = 4\n")
@@ -209,6 +226,15 @@ class Files:
         bodies.append({"judge": "llm-eval", "samples": []})  # a line that fails, as the guide's last line prints
         line = {"method": "POST", "url": "/v1/judgments"}
         write_lines(file, ({"custom_id": str(number), **line, "body": body} for number, body in enumerate(bodies)))
+
+    def _run(self, file: Path) -> None:
+        """A log of inspect_ai with more epochs than the tests', since correlations take ten samples."""
+        samples = json.loads((HARNESSES / "inspect.json").read_text())["samples"]
+        with zipfile.ZipFile(file, "w") as log:
+            log.writestr("header.json", "{}")
+            for number in range(1, 7):
+                for sample in samples[:3]:
+                    log.writestr(f"samples/{sample['id']}_epoch_{number}.json", json.dumps(sample | {"epoch": number}))
 
     def _nested(self, file: Path) -> None:
         rows = [row for row in self._rows("dialogues.jsonl") if "response" in row][: self.rows]

@@ -27,7 +27,8 @@ from pathlib import Path
 import httpx
 import typer
 
-from judges.catalog import EMBEDDED
+from judges.catalog import EMBEDDED, MODELS
+from judges.templates.shipped import TEMPLATES
 from magistrate.cli.main import app
 from scripts.docs_files import DIALOGUES, ROOT, Files, shipped
 
@@ -38,15 +39,28 @@ ELLIPSIS = re.compile(r"(^|\s)\.\.\.(\s|$)|\bNAME\b|\bSTRONG\b|\bWEAK\b")
 
 ELSEWHERE = {
     "postgresql://": "a database of PostgreSQL",
+    "judges fetch": "the network: the authors' files are fetched, and none ships",
+    "models fetch prometheus": "the network",
+    "Dataset/LLMBar": "LLMBar's folder",
+    "--members 24gb": "a GPU, and the authors' files",
     "magistrate doctor": "nothing: it is its own test",
+    "--judge reward": "a reward model",
+    "--judge groundedness": "a classifier",
+    "finetune reward": "pairs that people compared, on questions of two kinds",
     "finetune grouse --data answers.jsonl --model": "a strong judge: a small one fills its room of 2,048 tokens",
 }
 """Part of a command to what it needs."""
 
+AUTHORS = [name for name, entry in MODELS.items() if entry.judge in TEMPLATES]
+"""Models whose judges ask in their authors' words."""
+
+ELSEWHERE |= {f"--model {name}": "its authors' file and model" for name in AUTHORS}
+ELSEWHERE |= {f"--judge {name} --model": "its authors' file and model" for name in TEMPLATES}
+
 SERVER = "http://127.0.0.1:8700"
 """Where ``magistrate serve`` listens unless another address is given."""
 
-REASONING = ("arena run", "meta grouse", "meta preferences", "--judge pairwise", "--judge grouse")
+REASONING = ("arena run", "meta grouse", "meta preferences", "meta benchmark pandalm", "--judge pairwise", "--judge grouse")
 """Parts of commands whose judge gives long reasons, of which a small model makes the most."""
 
 LIMITS = {"arena run": 2, "finetune augment": 36}
@@ -55,7 +69,7 @@ LIMITS = {"arena run": 2, "finetune augment": 36}
 HOSTED = "judge"
 """The model of that server, as the guide's models.toml calls it."""
 
-INPUT = re.compile(r"[\w./-]+\.(?:jsonl?|csv|parquet|xlsx|toml|txt)")
+INPUT = re.compile(r"[\w./-]+\.(?:jsonl?|csv|eval|parquet|xlsx|toml|txt)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +176,8 @@ class Workspace:
 
     def _ours(self, words: tuple[str, ...], place: int) -> str:
         flag = words[place - 1]
+        if words[place] in AUTHORS:  # its judge's prompts are read from a file that does not ship
+            return words[place]
         if flag in ("--model", "--gptscore", "--embeddings") and "--server" not in words:
             return HOSTED if "--base-url" in words else self.model
         return {"--base-url": f"{SERVER}/v1", "--server": SERVER, "--recipe": "recipe.toml"}.get(flag, words[place])

@@ -191,6 +191,19 @@ def preferences(_: str) -> list[str]:
     return ["meta", "preferences", lines("rows.jsonl", rows), *columns, "--verdicts", judged, *ROUNDS, "-o", OUT]
 
 
+def benchmark(_: str) -> list[str]:
+    groups = ("post_summarization", "math_reasoning", "code_generation", "chitchat", "ranking")
+    rows = [
+        {"scenario": groups[n % 5], "label": n % 3, "prompt": f"q{n}?", "response 1": "a", "response 2": "b"} for n in range(60)
+    ]
+    words = ("A", "B", "tie")
+    chosen: dict[str, dict[str, Any] | None] = {
+        f"auto-j-{n + 1}": {"preference": words[(n + n // 7) % 3], "orders_agree": 1} if n % 20 else None for n in range(60)
+    }
+    judged = verdicts("v.jsonl", chosen, "pairwise")
+    return ["meta", "benchmark", "autoj", lines("rows.jsonl", rows), "--verdicts", judged, *ROUNDS, "-o", OUT]
+
+
 def arena(_: str) -> list[str]:
     models = ("one", "two", "three")
     rows = [
@@ -262,6 +275,7 @@ STUDIES: Mapping[str, Make] = {
     "judges-card-pairwise": card_of_pairs,
     "jury": jury,
     "meta-audit": audit,
+    "meta-benchmark": benchmark,
     "meta-compare": compare,
     "meta-grouse": grouse,
     "meta-people": people,
