@@ -92,9 +92,9 @@ def fetch(
 
 
 def licence_of(entry: catalog.ModelEntry) -> str:
-    """The licence of a model's weights, or where it is told."""
+    """The licence of a model's weights, or where to look it up."""
     if entry.licence or entry.wheel is None:
-        return entry.licence or "told by its card on the hub"
+        return entry.licence or "see its card on the hub"
     return entry.wheel.licence
 
 

@@ -145,7 +145,7 @@ def known_name(text: str) -> Name:
     """The name of a benchmark.
 
     Raises:
-        MagistrateError: There is none of that name.
+        MagistrateError: There is not one of that name.
     """
     found = next((name for name in NAMES if name == text), None)
     if found is None:

@@ -113,13 +113,14 @@ def check_labels(path: Path, declared: Benchmark, labels: ChoiceLabels, counts: 
         counts: Label to how often the file has it.
 
     Raises:
-        MagistrateError: A label is none of the shape's, or of many labels none names one of the answers.
+        MagistrateError: A label is not one of the shape's, or of many labels none names one of the answers.
     """
     means = ", ".join(f"{label} is {word_of(choice)}" for label, choice in labels.meanings.items()) or "A>B, B>A"
     strange = next((label for label in counts if labels.choice(label) is None), None)
     if strange is not None:
         raise MagistrateError(
-            f"{path}: the label `{strange[:40]}` is none of {declared.title}'s ({means}), so what the others mean is unclear{SAY}"
+            f"{path}: the label `{strange[:40]}` is not one of {declared.title}'s ({means}), "
+            f"so what the others mean is unclear{SAY}"
         )
     found = {word_of(labels.choice(label)) for label in counts}
     absent = next((word for word in ("first", "second") if word not in found), None)

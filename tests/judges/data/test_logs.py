@@ -181,7 +181,7 @@ def test_a_sample_of_another_shape_is_a_bad_row_and_the_others_are_read(tmp_path
     assert bad.problem is not None
     assert bad.problem.endswith(said)
     assert fields(row)["response"] == "a\nb"
-    assert "reference" not in fields(row), "an empty target is none"
+    assert "reference" not in fields(row), "an empty target is no reference"
 
 
 def test_texts_that_inspect_keeps_apart_are_put_back(tmp_path: Path) -> None:

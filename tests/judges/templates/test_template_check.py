@@ -1,4 +1,4 @@
-"""Faults of template files are told by line."""
+"""Faults of template files have their lines."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Published files are told by their shape, and refused where it is unclear what their labels mean."""
+"""Published files are recognised by their shape, and refused where it is unclear what their labels mean."""
 
 from __future__ import annotations
 
@@ -157,10 +157,10 @@ def test_the_same_number_means_what_its_publisher_says(tmp_path: Path) -> None:
     [
         ("autoj", autoj_rows(labels=(1, 2)), "none of 30 labels names the first answer by Auto-J's numbers"),
         ("autoj", autoj_rows(labels=(0, 2)), "names the second answer"),
-        ("autoj", autoj_rows(labels=(0, 1, 3)), "the label `3` is none of Auto-J's (0 is first, 1 is second, 2 is tie)"),
+        ("autoj", autoj_rows(labels=(0, 1, 3)), "the label `3` is not one of Auto-J's (0 is first, 1 is second, 2 is tie)"),
         ("pandalm", pandalm_rows(labels=(0, 1)), "none of 90 labels names the second answer by PandaLM's numbers"),
-        ("llmbar", llmbar_rows(labels=(0, 1)), "the label `0` is none of LLMBar's (1 is first, 2 is second)"),
-        ("judgebench", judgebench_rows(labels=("0", "1")), "the label `0` is none of JudgeBench's (A>B, B>A)"),
+        ("llmbar", llmbar_rows(labels=(0, 1)), "the label `0` is not one of LLMBar's (1 is first, 2 is second)"),
+        ("judgebench", judgebench_rows(labels=("0", "1")), "the label `0` is not one of JudgeBench's (A>B, B>A)"),
         ("judgebench", judgebench_rows(labels=("A>B",)), "names the second answer"),
     ],
 )
