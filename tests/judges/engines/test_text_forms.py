@@ -33,8 +33,11 @@ LONGEST = 60
 
 
 def written(form: TextForm, chance: random.Random) -> str:
-    """An answer as a model trained on the form writes it."""
-    texts = {"text": "Both name a café’s “crème”.\nThe 2nd is longer: 5/5 [not] <b>", "json text": 'é \\"x\\" [1]', "space": "\n"}
+    """An answer as a model trained on the form writes it.
+
+    Its text has no tag of HTML: Gemma 3 has a token for each, which guidance takes for a special one, and no model may write it.
+    """
+    texts = {"text": "Both name a café’s “crème”.\nThe 2nd is longer: 5/5 [not] <x>", "json text": 'é \\"x\\" [1]', "space": "\n"}
     return "".join(
         piece if isinstance(piece, str) else str(chance.choice(piece.legal)) if piece.legal else texts[piece.kind]
         for piece in form.pieces
