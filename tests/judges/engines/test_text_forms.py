@@ -94,12 +94,15 @@ def walks(form: TextForm, vocabulary: str, backend: str, count: int) -> None:
         ids: list[int] = []
         while True:
             text = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-            legal = legal_tokens(grammar, mask)
             due = _words_due(form, text) if chance.random() < ENDS or len(ids) > LONGEST else ""
-            for token in tokenizer(due, add_special_tokens=False)["input_ids"] if due else [int(chance.choice(legal))]:
-                if not grammar.accept_tokens("", [token]):
-                    break
+            for wanted in tokenizer(due, add_special_tokens=False)["input_ids"] if due else [-1]:
+                legal = legal_tokens(grammar, mask)
+                fits = wanted in legal  # not inside a character; guidance gives up if it is asked to take it
+                token = wanted if fits else int(chance.choice(legal))
+                assert grammar.accept_tokens("", [token])
                 ids.append(token)
+                if not fits:
+                    break
             if ids and ids[-1] == tokenizer.eos_token_id:
                 break
             if len(ids) > 4 * LONGEST:
