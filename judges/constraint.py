@@ -20,6 +20,9 @@ WHITE_SPACE = "\u2420"
 """Marks in a pattern where the schema's compiler allows white space. No judge's schema contains this symbol."""
 
 
+METACHARACTER = re.compile(r"[\\.^$|?*+()\[\]{}]")
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The white space of JSON as ``json.dumps`` writes it.
@@ -98,8 +101,8 @@ class _Patterns:
 
 
 def escaped(text: str) -> str:
-    """The pattern of a text as it stands."""
-    return re.escape(text).replace("\\ ", " ").replace("\\\n", "\\n")  # xgrammar warns of an escaped space
+    """The pattern of a text as it stands. Only what has a meaning is escaped: xgrammar warns of anything else."""
+    return METACHARACTER.sub(r"\\\g<0>", text).replace("\n", r"\n")
 
 
 def resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
