@@ -281,7 +281,6 @@ MODELS: Mapping[str, ModelEntry] = {
         "comparing two answers in one word",
         15.0,
         "skywork-critic",
-        licence="Skywork Community License",
     ),
     "auto-j-13b": ModelEntry("GAIR/autoj-13b", "comparing two answers, or rating one, with a critique", 24.2, "auto-j-pairwise"),
     "pandalm-7b": ModelEntry(

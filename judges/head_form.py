@@ -50,7 +50,7 @@ class HeadForm(AnswerForm):
         """The label that is read.
 
         Raises:
-            AnswerError: There is none, or it is not known which.
+            AnswerError: The head has no such label, or it is not known which.
         """
         named = ", ".join(f"`{label}`" for label in labels)
         if self.label is not None and self.label not in labels:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from judges.data.samples import spelt_tags, text_field, turns_of
 from judges.errors import SampleError, counted
+from judges.examples import COMPARED
 from judges.form import AnswerModel, AnswerSchema
 from judges.judge import (
     Fields,
@@ -72,13 +73,7 @@ class Pairwise(Judge):
     fields = Fields(
         ("question", "answer_a", "answer_b"), ("reference_answer", "evaluating_guidance"), answer="answer_a", question="question"
     )
-    example = JudgeExample(
-        {
-            "question": "How do I keep basil fresh for a week?",
-            "answer_a": "Stand the stems in a glass of water at room temperature and cover the leaves loosely with a bag.",
-            "answer_b": "Put it in the fridge.",
-        }
-    )
+    example = JudgeExample(COMPARED)
     samples = "evals:meta/card/pairs.jsonl"
     options: Options
 

@@ -17,6 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from judges.data.samples import text_field, turns_field, turns_of
 from judges.errors import SampleError, counted
+from judges.examples import ANSWERED, COMPARED
 from judges.head_form import AnyLabel, HeadForm, Interval
 from judges.judge import (
     Fields,
@@ -40,38 +41,34 @@ EITHER = "both"
 """The preference between two answers of the same reward."""
 
 
-class HeadOptions(JudgeOptions):
-    """Options of judges that read a head."""
+class ByReward(Judge):
+    """A judge that reads one logit of a reward model."""
 
-    label: str | SkipJsonSchema[None] = Field(None, description="Label of the head whose logit is read; the only one by default.")
+    class Options(JudgeOptions):
+        label: str | SkipJsonSchema[None] = Field(
+            None, description="Label of the head whose logit is read; the only one by default."
+        )
+
+    source = "https://arxiv.org/abs/2507.01352"
+    options: Options
+    form: HeadForm
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.form = HeadForm(self.options.label)
 
 
-class Reward(Judge):
+class Reward(ByReward):
     """Scores ``answer`` to ``question`` by a reward model's number.
 
     Either may be a list of turns, which then take turns. The model sees them by its own chat template, the answer as the
     assistant's.
     """
 
-    class Options(HeadOptions):
-        pass
-
     name = "reward"
     summary = "how good an answer is, by a reward model's number"
-    source = "https://arxiv.org/abs/2507.01352"
     fields = Fields(("question", "answer"), answer="answer", question="question")
-    example = JudgeExample(
-        {
-            "question": "How do I keep basil fresh for a week?",
-            "answer": "Stand the stems in a glass of water at room temperature and cover the leaves loosely with a bag.",
-        }
-    )
-    options: HeadOptions
-    form: HeadForm
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.form = HeadForm(self.options.label)
+    example = JudgeExample(ANSWERED)
 
     @property
     def levels(self) -> Mapping[str, MeasurementLevel]:
@@ -91,34 +88,18 @@ class Reward(Judge):
         return ParsedAnswer({"reward": _logit(self.form, answers[0])})
 
 
-class RewardPairwise(Judge):
+class RewardPairwise(ByReward):
     """Compares ``answer_a`` with ``answer_b`` as answers to ``question``, by a reward model's two numbers.
 
     The score is ``preference``: the answer of the higher reward, or both if these are the same. ``ParsedAnswer.detail`` holds the
     ``rewards`` and the ``probabilities`` that A and B are better, Bradley and Terry's: the logistic function of the difference.
     """
 
-    class Options(HeadOptions):
-        pass
-
     name = "reward-pairwise"
     summary = "which of two answers is better, by a reward model's two numbers"
-    source = "https://arxiv.org/abs/2507.01352"
     fields = Fields(("question", "answer_a", "answer_b"), answer="answer_a", question="question")
-    example = JudgeExample(
-        {
-            "question": "How do I keep basil fresh for a week?",
-            "answer_a": "Stand the stems in a glass of water at room temperature and cover the leaves loosely with a bag.",
-            "answer_b": "Put it in the fridge.",
-        }
-    )
+    example = JudgeExample(COMPARED)
     samples = "evals:meta/card/pairs.jsonl"
-    options: HeadOptions
-    form: HeadForm
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.form = HeadForm(self.options.label)
 
     @property
     def levels(self) -> Mapping[str, MeasurementLevel]:

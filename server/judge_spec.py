@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from judges.catalog import JUDGES, check_own_name, no_such_judge
+from judges.catalog import JUDGES, check_own_name, judge_class, no_such_judge
 from judges.data.samples import kind_of
 from judges.decoding import Decoding
 from judges.errors import MagistrateError
@@ -101,7 +101,7 @@ def judge_of(spec: JudgeSpec, default: str | None = None) -> Judge:
         raise MagistrateError(f"no judge is given: name one in `judge` ({', '.join(JUDGES)}), or put a rubric's text in `rubric`")
     if name not in JUDGES and name not in TEMPLATES:
         raise MagistrateError(f"{no_such_judge(name)}, and rubrics: put the text of one in `rubric`")
-    judge, options = JUDGES[name] if name in JUDGES else TEMPLATES[name], spec.options
+    judge, options = judge_class(name), spec.options
     _check_size(name, options)
     judge.Options.read(name, options)
     if name in TEMPLATES and name not in TEMPLATES.ready():

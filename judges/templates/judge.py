@@ -12,6 +12,7 @@ from pydantic import Field
 
 from judges.data.samples import spelt_tags, turns_field
 from judges.errors import MagistrateError
+from judges.examples import ANSWERED, COMPARED
 from judges.judge import (
     Fields,
     Judge,
@@ -36,19 +37,13 @@ from judges.templates.file import CRITERION, RUBRIC, PromptSpec, TemplateFile
 from judges.text_form import Legal, Part, TextForm
 
 ANSWER, ANSWER_A, ANSWER_B, QUESTION = "answer", "answer_a", "answer_b", "question"
-OTHER = {ANSWER_A: ANSWER_B, ANSWER_B: ANSWER_A}
 ORDERS = (("score_a", "score_b"), ("score_b_swapped", "score_a_swapped"))
 """The metrics of the answer shown first and of the other one, with A first and with B first."""
 
 LONG_WORDS = 4
 """Characters of fixed words of an answer, from which on a sample that holds them is noted."""
 
-EXAMPLES = {
-    QUESTION: "How do I keep basil fresh for a week?",
-    ANSWER: "Stand the stems in a glass of water at room temperature and cover the leaves loosely with a bag.",
-    ANSWER_A: "Stand the stems in a glass of water at room temperature and cover the leaves loosely with a bag.",
-    ANSWER_B: "Put it in the fridge.",
-}
+EXAMPLES = ANSWERED | COMPARED
 """A sample of every judge that reads these fields; of another field the example says that it stands there."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,10 @@ TEMPLATE_FILES = FileKind(
 class Templates(Mapping[str, type[TemplateJudge]]):
     """The shipped templates' judges by name. Their authors' files need not be on this machine."""
 
-    @property
+    @cached_property
     def _names(self) -> Sequence[str]:
-        return _shipped_names()
+        found = (Path(file.name) for file in files("judges.templates").iterdir())
+        return tuple(sorted(file.stem for file in found if file.suffix == ".toml"))
 
     def ready(self) -> Sequence[str]:
         """The names of the judges whose authors' files are on this machine."""
@@ -69,12 +70,6 @@ class Templates(Mapping[str, type[TemplateJudge]]):
 
 
 TEMPLATES = Templates()
-
-
-@cache
-def _shipped_names() -> Sequence[str]:
-    found = (Path(file.name) for file in files("judges.templates").iterdir())
-    return tuple(sorted(file.stem for file in found if file.suffix == ".toml"))
 
 
 @cache

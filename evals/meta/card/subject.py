@@ -9,7 +9,7 @@ from judges.catalog import JUDGES
 from judges.data.samples import turns_field
 from judges.errors import MagistrateError, SampleError
 from judges.judge import Judge, MeasurementLevel, Sample, Score
-from judges.orders import AGREE, PREFERENCE
+from judges.orders import AGREE, PREFERENCE, compares
 
 SHARES: Mapping[str, float] = {"A": 1.0, "B": 0.0, "both": 0.5, "neither": 0.5, "tie": 0.5}
 """What answer A takes, by preference."""
@@ -66,7 +66,7 @@ class Subject:
         Raises:
             MagistrateError: It is another judge, gives no numbers, or has options that leave nothing to compare.
         """
-        if PREFERENCE in judge.levels:
+        if compares(judge):
             if AGREE not in judge.levels and not hasattr(judge.options, "orders"):
                 raise MagistrateError(f"judge `{judge.name}` sees each answer alone; a card is made of one that is shown both")
             if AGREE not in judge.levels or getattr(judge.options, "disagreement", "tie") != "tie":
@@ -90,7 +90,7 @@ class Subject:
     @property
     def pairwise(self) -> bool:
         """Whether it compares two answers."""
-        return PREFERENCE in self.judge.levels
+        return compares(self.judge)
 
     def answer_of(self, sample: Sample | None, field: str | None = None) -> str | None:
         """The answer that can be changed; ``None`` if absent, as in a whole dialogue."""
